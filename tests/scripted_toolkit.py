@@ -1,7 +1,7 @@
 """A toolkit of shell scripts: an nvcc that prints dry runs, and tools that do almost nothing, at once.
 
 The preprocessor is the real one. The text that a tool reads says what it prints or how it ends:
-`cicc_says`, `ptxas_fails` and so on. With it a miss runs in a moment, through compile.pipeline, the only
+`cicc_says`, `ptxas_fails` and so on. With it a miss runs in a moment, through run.compile, the only
 part of nvccache's pipeline named here.
 """
 
@@ -17,14 +17,14 @@ from pathlib import Path
 from nvccache import config as settings
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
-from nvccache.compile import pipeline
-from nvccache.compile.call import Report
 from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.records import levels
 from nvccache.records.products import Answer
 from nvccache.records.request import Request
+from nvccache.run import compile as compiling
+from nvccache.run.report import Report
 from nvccache.store import directory, store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH
@@ -145,7 +145,7 @@ class Toolkit:
         assert isinstance(parsed, Invocation), parsed
         request = Request(self.nvcc, argv, environ, settings.load(environ))
         request.invocation = parsed
-        return pipeline.carry_out(request, Explanation(is_recaching=request.config.recache))
+        return compiling.carry_out(request, Explanation(is_recaching=request.config.recache))
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> Answer | None:
         """What a record answers, if one does."""

@@ -7,11 +7,6 @@ import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from nvccache.compile.schedule import Schedule
-from nvccache.compile.tasks import State
-from nvccache.execution.context import Action
-from nvccache.execution.run_stage import Made
-from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
 from nvccache.plan.model import Output, Plan, Stage
@@ -19,6 +14,8 @@ from nvccache.plan.stages.tool import Grammar
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
+from nvccache.run.schedule import Schedule
+from nvccache.run.stage_run import StageRun, State, ToolRun
 from nvccache.store.inflight import Claims
 
 KEY = "{:064x}"
@@ -54,29 +51,30 @@ class FakeExecution:
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
     queries_stopped: threading.Event = dataclasses.field(default_factory=threading.Event)
-    known: Known = dataclasses.field(default_factory=Known)
+
+    def __post_init__(self) -> None:
+        self.runs = [StageRun(number, one) for number, one in enumerate(self.plan.steps)]
 
     @property
     def remote(self) -> SimpleNamespace | None:
         return None if self.elsewhere is None else SimpleNamespace(stop_queries=self.queries_stopped.set)
 
-    def find_remote(self, wanted: Stage, action: Action) -> Entry | None:
-        self.events.append(f"asked for {wanted.kind}")
+    def find_remote(self, wanted: StageRun) -> Entry | None:
+        self.events.append(f"asked for {wanted.stage.kind}")
         assert self.queries_stopped.wait(10)
-        return FOUND if wanted.kind in self.elsewhere else None
+        return FOUND if wanted.stage.kind in self.elsewhere else None
 
     def accept(self, wanted: Stage, found: Entry) -> None:
         self.events.append(f"accepted {wanted.kind}")
 
-    def action_of(self, wanted: Stage) -> Action:
-        if not wanted.grammar.is_cached:
-            return Action(reason_against_record=f"its stage {wanted.kind} is not cached")
-        return Action(KEY.format(self.plan.stages.index(wanted) + 1))
+    def make_keys(self, wanted: StageRun) -> None:
+        wanted.components = []
+        wanted.front_key = KEY.format(wanted.number + 1) if wanted.stage.grammar.is_cached else ""
 
-    def find(self, wanted: Stage, action: Action) -> Entry | None:
-        if action.is_cached:
-            self.events.append(f"looked for {wanted.kind}")
-        return FOUND if wanted.kind in self.stored else None
+    def find(self, wanted: StageRun) -> Entry | None:
+        if wanted.is_cached:
+            self.events.append(f"looked for {wanted.stage.kind}")
+        return FOUND if wanted.stage.kind in self.stored else None
 
     def read_by(self, wanted: Stage) -> list[str]:
         return list(wanted.inputs)
@@ -88,23 +86,21 @@ class FakeExecution:
     def input_bytes(self, wanted: Stage) -> int:
         return 0
 
-    def run(self, wanted: Stage, handle: object = None) -> Made:
+    def run(self, wanted: Stage, handle: object = None) -> ToolRun:
         self.events.append(f"began {wanted.kind}")
         status = self.does(wanted)
         self.events.append(f"ended {wanted.kind}")
-        return Made(Completed(status, b"", b"", 0.25))
+        return ToolRun(Completed(status, b"", b"", 0.25))
 
-    def run_again(self, wanted: Stage, handle: object = None) -> Made:
+    def run_again(self, wanted: Stage, handle: object = None) -> ToolRun:
         done = self.run(wanted, handle)
         self.lost.discard(wanted.kind)
         return done
 
-    def publish(self, wanted: Stage, action: Action, made: Made) -> Known:
-        self.events.append(f"stored {wanted.kind}")
-        self.stored.add(wanted.kind)
-        learnt = Known()
-        learnt.add_input_record(wanted, InputRecord())
-        return learnt
+    def publish(self, wanted: StageRun) -> None:
+        self.events.append(f"stored {wanted.stage.kind}")
+        self.stored.add(wanted.stage.kind)
+        wanted.set_input_record(InputRecord())
 
 
 def execution_of(*steps: Stage, **others) -> FakeExecution:
@@ -124,12 +120,10 @@ def carry_out(execution: FakeExecution, slots: int | Slots = 1, claims: Claims |
     ended: list = []
     while True:
         go_on(schedule)
-        for task in ended:
-            schedule.store_result(task)
-        failed = [task.number for task in schedule.tasks.all if task.has_failed]
-        if all(
-            task.state == State.DONE for task in schedule.tasks.all if task.number <= min(failed, default=99)
-        ):
+        for run in ended:
+            schedule.store_result(run)
+        end = min((run.number for run in execution.runs if run.has_failed), default=99)
+        if all(run.state == State.DONE for run in execution.runs if run.number <= end):
             break
         ended = schedule.wait()
     schedule.finish()

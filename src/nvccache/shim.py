@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from nvccache.compile.call import Report
     from nvccache.records.request import Request
+    from nvccache.run.report import Report
 
 _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modules
@@ -247,10 +247,10 @@ def _queue_for_remotes(config: Config, items: list[tuple[str, str]], environ: di
 
 
 def _compiled(request: Request) -> Report:
-    from nvccache.compile import pipeline
     from nvccache.explain.miss_reason import Explanation
+    from nvccache.run import compile as compiling
 
-    return pipeline.carry_out(request, Explanation(is_recaching=request.config.recache))
+    return compiling.carry_out(request, Explanation(is_recaching=request.config.recache))
 
 
 def _report_fault(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.execution import find_stage, publish_stage, run_stage
 from nvccache.machine import slots
+from nvccache.run import find_stage, publish_stage, run_stage
 from nvccache.store.store import Store
 from scripted_toolkit import Toolkit
 
@@ -50,7 +50,7 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkit:
 def steps_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of a stage are methods of the call, a fake (stages_of_nothing.py) with much memory."""
     monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
-    names = ("action_of", "find", "find_remote", "accept", "run", "run_again", "lost_producers", "publish")
+    names = ("make_keys", "find", "find_remote", "accept", "run", "run_again", "lost_producers", "publish")
     for module in (find_stage, run_stage, publish_stage):
         for name in filter(lambda name: hasattr(module, name), names):
             monkeypatch.setattr(module, name, lambda call, *given, name=name: getattr(call, name)(*given))

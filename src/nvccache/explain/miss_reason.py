@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterable
 
 from nvccache import outcomes
-from nvccache.compile.call import Report
-from nvccache.execution.staged_call import StagedCall
 from nvccache.explain import difference_text, object_record, stage_reason
 from nvccache.explain.object_record import Component, ObjectRecord
 from nvccache.records import direct, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.request import Request
+from nvccache.run.call import Compile
+from nvccache.run.report import Report
 from nvccache.store.store import Store
 from nvccache.values import replace
 
@@ -49,7 +49,7 @@ class Explanation:
         self._now = Present(request.environ, cache, request.now)
         self.cause = self._find_cause()
 
-    def end(self, report: Report, call: StagedCall) -> None:
+    def end(self, report: Report, call: Compile) -> None:
         """Record the outcome, and why stages ran, for each object that the call makes."""
         if report.leave_to_nvcc or not self._objects:
             return
@@ -57,7 +57,7 @@ class Explanation:
         stage_reasons = reasons.reasons(self._base, self._is_recaching)
         cause = self.cause
         if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
-            is_received = any(one.found and one.found.is_received for one in report.looked_up)
+            is_received = any(one.entry and one.entry.is_received for one in report.looked_up)
             cause = [_FROM_REMOTE if is_received else _BY_STAGES]
         report.cause = cause[0]
         digest_key = os.urandom(16).hex()

@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.compile.tasks import Task
-    from nvccache.execution.staged_call import StagedCall
     from nvccache.explain.object_record import Component, ObjectRecord
     from nvccache.plan.model import Stage
+    from nvccache.run.call import Compile
+    from nvccache.run.stage_run import StageRun
 
 FIRST = "first compile of this stage"
 NOT_CACHED = "its results are not cached"
@@ -37,7 +37,7 @@ _PLACES = ("files", "directory", "dates")
 class StageReasons:
     """Why the stages of one call ran, and the components of their keys for the next compile's record."""
 
-    def __init__(self, call: StagedCall, looked_up: Sequence[Task], now: Present) -> None:
+    def __init__(self, call: Compile, looked_up: Sequence[StageRun], now: Present) -> None:
         self._call = call
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
@@ -48,8 +48,8 @@ class StageReasons:
         """The components of the keys of stages that were looked up, with digests under this key."""
         stages = []
         for one in self._looked_up:
-            if one.action is not None and one.action.is_cached:
-                record_name = one.found.name if one.found else one.record_name
+            if one.is_cached:
+                record_name = one.entry.name if one.entry else one.record_name
                 name = self._names[id(one.stage)]
                 stages.append(StageKeys(name, record_name, self._components(one, digest_key)))
         return stages
@@ -62,7 +62,7 @@ class StageReasons:
             if one.event.is_hit:
                 continue
             name = self._names[id(one.stage)]
-            if one.action is None or not one.action.is_cached:
+            if not one.is_cached:
                 clauses = [NOT_CACHED]
             elif is_recaching:
                 clauses = [RECACHED]
@@ -76,12 +76,11 @@ class StageReasons:
         ran = {self._names[id(one.stage)]: one.event.why for one in self._looked_up if one.event}
         return [(name, ran[name]) for name in self._clauses]
 
-    def _components(self, one: Task, digest_key: str) -> list[Component]:
+    def _components(self, one: StageRun, digest_key: str) -> list[Component]:
         """The components of a stage's key without secrets."""
-        assert one.action
         inputs = [self._called(path, one.stage) for path in self._call.read_by(one.stage)]
         program = one.stage.argv[0].rpartition("/")[2]
-        return object_record.stored_form(one.action.components, digest_key, program, inputs)
+        return object_record.stored_form(one.components or (), digest_key, program, inputs)
 
     def _called(self, path: str, reader: Stage) -> str:
         """A name for an intermediate, from the stage that made it: `cicc's output`."""
@@ -93,7 +92,7 @@ class StageReasons:
         architecture = "" if model.architecture_option(reader) else model.architecture_option(producer)
         return f"{model.tool_name(producer)}'s output" + (f" for {architecture}" if architecture else "")
 
-    def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
+    def _differences(self, one: StageRun, former: ObjectRecord, before: StageKeys) -> list[str]:
         """The differences of the key; if all of them say no more than where files are, also of the inputs."""
         different = difference_text.differences(self._components(one, former.digest_key), before.components)
         clauses: list[str] = []

@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from nvccache.endpoint import WORKER, Endpoint
-from nvccache.execution.run_stage import Costs
 from nvccache.remote_execution import faults, protocol
 from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import Digest, digest_message, messages, serialized
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work, failure
+from nvccache.run.stage_run import Costs
 from nvccache.values import dataclass
 
 _QUEUED = (1, 2)  # values of ExecutionStage; CACHE_CHECK (1) counts as queued

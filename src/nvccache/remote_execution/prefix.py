@@ -28,7 +28,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from nvccache.endpoint import Endpoint
-from nvccache.execution.run_stage import Costs
 from nvccache.files import untrusted
 from nvccache.machine import process
 from nvccache.machine.process import Handle
@@ -43,6 +42,7 @@ from nvccache.remote_execution.work import (
     digest_of_file,
     failure,
 )
+from nvccache.run.stage_run import Costs
 from nvccache.store.store import Store
 from nvccache.values import dataclass
 

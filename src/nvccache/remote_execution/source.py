@@ -13,13 +13,8 @@ from __future__ import annotations
 import os
 
 from nvccache import endpoint, log, module_id
-from nvccache.compile.jobs import Jobs
-from nvccache.compile.tasks import Promise, Source, State, Task
 from nvccache.config import Config
 from nvccache.endpoint import Endpoint
-from nvccache.execution import run_stage
-from nvccache.execution.run_stage import LostResultError, Made
-from nvccache.execution.staged_call import StagedCall
 from nvccache.machine import slots
 from nvccache.machine.process import Completed, Handle
 from nvccache.machine.slots import PoolSlot
@@ -28,17 +23,22 @@ from nvccache.remote import outages
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work
+from nvccache.run import run_stage
+from nvccache.run.call import Compile
+from nvccache.run.jobs import Jobs
+from nvccache.run.run_stage import LostResultError
+from nvccache.run.stage_run import Promise, Source, StageRun, State, ToolRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.tasks import SourceOf
+    from nvccache.run.stage_run import MakeSource
 
 _JOBS = 64  # stages that run elsewhere at the same time, by default
 _SCRATCH_NAME = SCRATCH_NAME.encode()
-_NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; workspace.py removes that
+_NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; intermediates.py removes that
 
 
-def of_config(config: Config) -> SourceOf:
+def of_config(config: Config) -> MakeSource:
     """A factory for the source of each call, on the configured executor."""
     where = endpoint.parse(config.executor)
     return lambda call: OtherMachines(Executor(call, where, config))
@@ -47,7 +47,7 @@ def of_config(config: Config) -> SourceOf:
 class Executor:
     """The configured engine or launcher, for one call."""
 
-    def __init__(self, call: StagedCall, where: Endpoint, config: Config) -> None:
+    def __init__(self, call: Compile, where: Endpoint, config: Config) -> None:
         self._call = call
         self._endpoint = where
         self._config = config
@@ -72,7 +72,7 @@ class Executor:
         if self._endpoint.is_launcher:
             from nvccache.remote_execution.prefix import LauncherExecution
 
-            directory, environ = self._config.executor_dir, call.context.environ
+            directory, environ = self._config.executor_dir, call.environ
             launcher = LauncherExecution(self._endpoint, sent, directory, environ, call.store, handle)
             return self.checked(stage, launcher.run())
         from nvccache.remote_execution.engine import EngineExecution
@@ -88,7 +88,7 @@ class Executor:
                 raise ExecutorError(faults.FAILED, "an output contains the path where it was made")
         return result
 
-    def take(self, stage: Stage, result: RemoteResult) -> Made:
+    def take(self, stage: Stage, result: RemoteResult) -> ToolRun:
         """Write the outputs as if the stage had run here; raises OSError."""
         scratch = os.fsencode(self._call.plan.scratch)
         for output, content in self._outputs_made(stage, result):
@@ -97,7 +97,7 @@ class Executor:
                 stream.write(content.replace(_SCRATCH_NAME, scratch))
         stdout, stderr = (text.replace(_SCRATCH_NAME, scratch) for text in (result.stdout, result.stderr))
         run_stage.take_in(self._call, stage)
-        return Made(Completed(0, stdout, stderr, result.costs.run), costs=result.costs)
+        return ToolRun(Completed(0, stdout, stderr, result.costs.run), costs=result.costs)
 
     def note_failure(self, error: ExecutorError) -> None:
         """Log why a stage has to run here. Nothing is sent for a while, unless its tool failed there."""
@@ -131,19 +131,19 @@ class OtherMachines(Source):
         self._executor = executor
         self._slots: list[PoolSlot] = []
 
-    def offer(self, task: Task) -> RemoteRun | None:
+    def offer(self, run: StageRun) -> RemoteRun | None:
         """A promise for a stage that may be sent, at most one per stage."""
-        if task.stays_here or any(isinstance(promise, RemoteRun) for promise in task.promises):
+        if run.stays_here or any(isinstance(promise, RemoteRun) for promise in run.promises):
             return None
-        slot = self._executor.take_slot(task.stage)
+        slot = self._executor.take_slot(run.stage)
         if not slot:
             return None
         self._slots.append(slot)
-        return RemoteRun(task, self._executor, slot)
+        return RemoteRun(run, self._executor, slot)
 
-    def note_end(self, task: Task) -> None:
+    def note_end(self, run: StageRun) -> None:
         """A stage that failed elsewhere and not here tells of a fault there."""
-        if task.why_here == faults.FAILED and task.completed and task.completed.status == 0:
+        if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
             self._executor.begin_outage(faults.FAILED, "a stage failed there and not here")
 
     def close(self) -> None:
@@ -154,13 +154,13 @@ class OtherMachines(Source):
 class RemoteRun(Promise):
     """A stage's tool runs on another machine."""
 
-    def __init__(self, task: Task, executor: Executor, slot: PoolSlot) -> None:
-        super().__init__(task)
+    def __init__(self, run: StageRun, executor: Executor, slot: PoolSlot) -> None:
+        super().__init__(run)
         self._executor = executor
         self._slot = slot
 
     def begin(self, jobs: Jobs) -> None:
-        self.job = jobs.start(lambda handle: self._executor.run(self.task.stage, handle))
+        self.job = jobs.start(lambda handle: self._executor.run(self.run.stage, handle))
 
     def end(self) -> bool:
         """Raises errors that remote execution did not cause."""
@@ -170,14 +170,14 @@ class RemoteRun(Promise):
             return True
         error = self._as_executor_error(self.job.error)
         self._executor.note_failure(error)
-        self.task.stays_here = True
-        if self.task.state == State.READY and not self.task.winner:
-            self.task.why_here = error.fault
+        self.run.stays_here = True
+        if self.run.state == State.READY and not self.run.winner:
+            self.run.why_here = error.fault
         return False
 
-    def take(self) -> Made:
+    def result(self) -> ToolRun:
         assert self.job
-        return self._executor.take(self.task.stage, self.job.result)
+        return self._executor.take(self.run.stage, self.job.result)
 
     def cancel(self) -> None:
         if self.job:

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from nvccache import environment
-from nvccache.execution.run_stage import Costs
 from nvccache.files import keys, signatures
 from nvccache.plan.model import Stage
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError
+from nvccache.run.stage_run import Costs
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass

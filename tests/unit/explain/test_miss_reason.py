@@ -10,7 +10,6 @@ import pytest
 
 from nvccache import config, environment
 from nvccache.commandline import invocation
-from nvccache.compile.call import Report
 from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.files import keys
@@ -21,6 +20,7 @@ from nvccache.records import record as records
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.request import Request
+from nvccache.run.report import Report
 from nvccache.store import store
 from nvccache.store.store import Store
 

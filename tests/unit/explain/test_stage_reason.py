@@ -11,8 +11,6 @@ import pytest
 from answering import Answering
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
-from nvccache.compile.tasks import Task
-from nvccache.execution.context import Action
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.explain.stage_reason import FIRST, LOST, NOT_CACHED, NOT_STORED, RECACHED, StageReasons
@@ -23,6 +21,7 @@ from nvccache.records import record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
+from nvccache.run.stage_run import StageRun
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from nvccache.store.store import Store
 from nvccache.values import replace
@@ -43,10 +42,10 @@ def ended(stage: Stage, has_run: bool = True) -> StageEvent:
     return StageEvent(stage.kind, RAN if has_run else HIT, 1.0)
 
 
-def task(stage: Stage, action: Action | None, event: StageEvent, found: Entry | None = None) -> Task:
-    made = Task(0, stage)
-    made.action, made.event, made.found = action, event, found
-    return made
+def run_of(stage: Stage, event: StageEvent, is_cached: bool = True, entry: Entry | None = None) -> StageRun:
+    run = StageRun(0, stage)
+    run.front_key, run.event, run.entry = "f" * 64 if is_cached else "", event, entry
+    return run
 
 
 class Compile:
@@ -86,9 +85,9 @@ class Compile:
     def reasons_for(self) -> StageReasons:
         looked_up = []
         for stage in self.plan.stages:
-            action = Action("f" * 64, components=tuple(self.components[id(stage)]))
             event = ended(stage, id(stage) in self.ran)
-            looked_up.append(task(stage, action, event, self.found.get(id(stage))))
+            looked_up.append(run_of(stage, event, entry=self.found.get(id(stage))))
+            looked_up[-1].components = self.components[id(stage)]
             looked_up[-1].record_name = self.stored.get(id(stage), "")
         return StageReasons(self.call, looked_up, Answering(self.environ))
 
@@ -137,7 +136,7 @@ def test_only_a_stage_that_ran_has_a_reason_and_one_that_is_not_cached_says_so(n
     now.ran = {id(now.stage("ptxas"))}
     assert now.reasons_for().reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_STORED)]
     stage = now.stage("ptxas")
-    reasons = StageReasons(now.call, [task(stage, None, ended(stage))], Answering())
+    reasons = StageReasons(now.call, [run_of(stage, ended(stage), is_cached=False)], Answering())
     assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 

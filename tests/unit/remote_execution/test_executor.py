@@ -8,12 +8,12 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import config, endpoint
-from nvccache.execution import run_stage
-from nvccache.execution.run_stage import Costs
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.source import Executor
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
+from nvccache.run import run_stage
+from nvccache.run.stage_run import Costs
 
 
 class OfTest(Executor):

@@ -8,14 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from nvccache.compile.schedule import Schedule
-from nvccache.compile.tasks import State
-from nvccache.execution.run_stage import Costs, Made
 from nvccache.machine import slots
 from nvccache.machine.process import Completed
 from nvccache.remote_execution import faults, source
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import RemoteResult
+from nvccache.run.schedule import Schedule
+from nvccache.run.stage_run import Costs, State, ToolRun
 from nvccache.store.inflight import Claims
 from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
 
@@ -63,7 +62,7 @@ class FakeExecutor:
 
     def take(self, stage, back):
         self.events.append(f"took {stage.kind}")
-        return Made(Completed(0, b"", b"", back.costs.run), (), costs=back.costs)
+        return ToolRun(Completed(0, b"", b"", back.costs.run), (), costs=back.costs)
 
     def begin_outage(self, fault, text):
         self.events.append("an outage")
@@ -83,28 +82,28 @@ def schedule_of(there, *steps, at_once=None, claims=None, **others):
     return Schedule(execution, at_once or FakeSlots(1), claims, lambda call: source.OtherMachines(there))
 
 
-def is_away(task):
-    return any(isinstance(promise, source.RemoteRun) for promise in task.promises)
+def is_away(run):
+    return any(isinstance(promise, source.RemoteRun) for promise in run.promises)
 
 
-def is_done(task):
-    return task.state == State.DONE
+def is_done(run):
+    return run.state == State.DONE
 
 
 def wait_until(schedule, holds, number):
     until = time.monotonic() + 10
-    while not holds(schedule.tasks.all[number]):
+    while not holds(schedule.order.runs[number]):
         assert time.monotonic() < until
         go_on(schedule)
-        for task in schedule.wait():
-            schedule.store_result(task)
+        for run in schedule.wait():
+            schedule.store_result(run)
 
 
 def finished(schedule, number=1):
     """Run until this stage is done; the states of all stages, and what was done for them here."""
     wait_until(schedule, is_done, number)
     schedule.finish()
-    return schedule.tasks.all, schedule._call.events
+    return schedule.order.runs, schedule._call.events
 
 
 def test_what_may_be_sent_is_sent_where_no_core_is_idle():
@@ -129,8 +128,8 @@ def test_a_stage_that_is_away_holds_its_claim_but_no_slot(cache_dir):
     there = FakeExecutor()
     schedule = schedule_of(there, DEVICE, CICC, claims=Claims(cache_dir))
     wait_until(schedule, is_away, 1)
-    assert schedule.tasks.all[1].claim
-    assert schedule._room._slots._in_use == []
+    assert schedule.order.runs[1].claim
+    assert schedule._capacity._slots._in_use == []
     there.home.set()
     finished(schedule)
 
@@ -142,11 +141,11 @@ def test_where_there_is_no_place_it_runs_here():
 
 def test_what_did_not_come_back_runs_here_once():
     there = FakeExecutor(error=ExecutorError(faults.NO_WORKERS))
-    tasks, here = finished(schedule_of(there, DEVICE, CICC, PTXAS), 2)
+    runs, here = finished(schedule_of(there, DEVICE, CICC, PTXAS), 2)
     assert there.faults == [faults.NO_WORKERS] * 2
     assert there.events.count("sent cicc") == 1
     assert "began cicc" in here
-    assert [task.why_here for task in tasks] == ["", faults.NO_WORKERS, faults.NO_WORKERS]
+    assert [run.why_here for run in runs] == ["", faults.NO_WORKERS, faults.NO_WORKERS]
     assert there.free_slots == 9
 
 

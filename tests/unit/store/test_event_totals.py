@@ -10,7 +10,7 @@ import pytest
 
 from made_events import event, stages_of
 from nvccache import outcomes
-from nvccache.execution.run_stage import Costs
+from nvccache.run.stage_run import Costs
 from nvccache.store import directory, event_line, event_totals, events
 from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, StageEvent
 from unprivileged import read_only

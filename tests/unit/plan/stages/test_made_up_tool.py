@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made_up_tool import TOOL
 
 from hand_made_plans import DEVICE, HOST, planned
-from nvccache.compile import sources
-from nvccache.compile.tasks import Tasks
 from nvccache.machine import slots
 from nvccache.plan import stage_key, stages
+from nvccache.run import sources
+from nvccache.run.order import Order
+from nvccache.run.stage_run import StageRun
 from nvccache.store import event_totals
 from nvccache.store.store import Store
 from nvccache.values import replace
@@ -85,7 +87,8 @@ def test_it_starts_by_its_priority(monkeypatch, starts_in_reverse, order):
     monkeypatch.setitem(stages.TOOLS, TOOL.kind, replace(TOOL, starts_in_reverse=starts_in_reverse))
     plan = planned(HOST, *LINES, argv=ARGV)
     plan = replace(plan, steps=(*plan.steps, plan.steps[-1]))
-    assert [task.number for task in Tasks(plan, lambda stage: []).by_urgency] == order
+    call = SimpleNamespace(plan=plan, runs=[StageRun(at, stage) for at, stage in enumerate(plan.stages)])
+    assert [run.number for run in Order(call).by_urgency] == order
 
 
 def test_it_waits_for_its_memory(added, monkeypatch):

@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 
 from nvccache import module_id
-from nvccache.execution import find_stage, object_path
-from nvccache.execution.context import ANYWHERE, SAME_ID
-from nvccache.execution.staged_call import Known
-from nvccache.execution.wrappers import PLACES
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.observation import unchanged_files, written_files
@@ -16,32 +12,34 @@ from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.record import Entry, Result
+from nvccache.run import find_stage, object_path
+from nvccache.run.find_stage import ANYWHERE, SAME_ID
+from nvccache.run.wrappers import PLACES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution.context import Action
-    from nvccache.execution.run_stage import Made
-    from nvccache.execution.staged_call import StagedCall
+    from nvccache.run.call import Compile
+    from nvccache.run.stage_run import StageRun, ToolRun
 
 _DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working directory
 _LINE_TABLE = b".debug_line"  # a section of cubins
 
 
-def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known:
+def publish(call: Compile, run: StageRun) -> None:
     """Store the result of a stage that has just run, unless it is specific to this call."""
-    learned = Known()
-    reason = _reason_against(call, stage, action, made) or _publish(call, stage, action, made, learned)
+    assert run.tool_run
+    reason = _reason_against(call, run, run.tool_run) or _publish(call, run, run.tool_run)
     if reason:
-        learned.reasons_against_record.append(reason)
-        call.store.fault_message = f"{stage.kind} is not stored: {reason}"
-    return learned
+        run.reasons_against_record.append(reason)
+        call.store.fault_message = f"{run.stage.kind} is not stored: {reason}"
 
 
-def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) -> str:
+def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     """Why a result is specific to this call, or may not belong to its keys; empty if neither."""
-    if made.path_dependence:
-        return made.path_dependence
-    if made.completed.is_cut_short:
+    stage = run.stage
+    if tool_run.path_dependence:
+        return tool_run.path_dependence
+    if tool_run.completed.is_cut_short:
         return f"a process that {stage.kind} started may still print messages"
     # Files beside an object name intermediates, under nvcc with paths that are as random.
     of_objects = {
@@ -52,7 +50,7 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
     own = os.fsencode(f"{call.cwd}//")  # as in preprocessed text; digests of the text leave it out
-    sees_directory = stage.grammar.sees_directory or PLACES in made.wrapper
+    sees_directory = stage.grammar.sees_directory or PLACES in tool_run.wrapper
     if not sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"
     is_free = find_stage.is_free_of_directory(call, stage)
@@ -63,55 +61,57 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
         return f"a product of {stage.kind} may name the scratch directory"  # in debug information
     if stage.grammar.dates_linked_sources and any(_LINE_TABLE in each for each in filter(None, contents)):
         return f"the line information of {stage.kind} holds dates of sources that no input names"
-    printed = made.completed.stdout + made.completed.stderr
+    printed = tool_run.completed.stdout + tool_run.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
         return f"the messages of {stage.kind} name a product"  # whose name may differ next time
-    observations = [log.read() for log in made.logs]
-    is_own = object_path.was_written_by(made.in_place, observations)
-    if not is_own or find_stage.front_key(call, stage) != action.front_key:
+    observations = [log.read() for log in tool_run.logs]
+    is_own = object_path.was_written_by(tool_run.in_place, observations)
+    if not is_own or find_stage.front_key(call, stage) != run.front_key:
         return unchanged_files.CHANGED_MEANWHILE
-    modes = [object_path.unusual_mode(path, stage.kind, call.plan.scratch) for path in made.in_place]
+    modes = [object_path.unusual_mode(path, stage.kind, call.plan.scratch) for path in tool_run.in_place]
     # objcopy, which gcc runs, looks whether the file for split debug information exists.
-    sought = [path for path in made.in_place if not path.endswith(".dwo")]
-    return next(filter(None, modes), object_path.early_lookup(sought, made.existed, observations))
+    sought = [path for path in tool_run.in_place if not path.endswith(".dwo")]
+    return next(filter(None, modes), object_path.early_lookup(sought, tool_run.existed, observations))
 
 
-def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
+def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
     """The outputs of a stage that are stored, by path; the text of a pass is not."""
     kept = [output for output in stage.kept_outputs if not stage.is_preprocessor]
-    return {output.path: call.workspace.content_of(output.path) for output in kept}
+    return {output.path: call.intermediates.content_of(output.path) for output in kept}
 
 
-def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned: Known) -> str:
+def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     """Why the result could not be stored, a clause; empty if it was."""
-    printed = made.completed.stdout + made.completed.stderr
-    front_key = action.front_key if printed or PLACES in made.wrapper else action.claim_key
+    stage = run.stage
+    printed = tool_run.completed.stdout + tool_run.completed.stderr
+    key = run.front_key if printed or PLACES in tool_run.wrapper else run.claim_key
     try:
-        read = _input_record_of(call, stage, made)
+        read = _input_record_of(call, stage, tool_run)
     except (UnreadableError, OSError) as error:
         return str(error)
-    learned.add_input_record(stage, read)
-    processes = [process for log in made.logs for process in log.read().processes]
+    run.set_input_record(read)
+    processes = [process for log in tool_run.logs for process in log.read().processes]
     grown = written_files.appended_file(processes, call.plan.scratch)
     if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
         call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
-        learned.is_bound = bool(call.module_id_of(stage))
+        run.contains_id |= bool(call.module_id_of(stage))
         return ""
     scope = SAME_ID if _may_contain_id(call, stage, printed) else ANYWHERE
     _add_blobs(call, stage)
-    result = _result(call, stage, action, made)
-    follows = PLACES in made.wrapper or input_records.follows_directory(read)
+    result = _result(call, run, tool_run)
+    follows = PLACES in tool_run.wrapper or input_records.follows_directory(read)
     if find_stage.may_follow_directory(stage) and follows:
-        front_key = find_stage.key_in_directory(call, front_key)
-    entry = Entry(find_stage.make_lookup_key(call, stage, front_key, scope), read, result)
-    record.add(entry, call.store, call.context.since_ns)
-    learned.is_bound, learned.record_name = scope == SAME_ID, entry.name
+        key = find_stage.key_in_directory(call, key)
+    entry = Entry(find_stage.make_lookup_key(call, stage, key, scope), read, result)
+    record.add(entry, call.store, call.since_ns)
+    run.contains_id |= scope == SAME_ID
+    run.record_name = entry.name
     return ""
 
 
-def _may_contain_id(call: StagedCall, stage: Stage, printed: bytes) -> bool:
+def _may_contain_id(call: Compile, stage: Stage, printed: bytes) -> bool:
     """Whether a result may contain the module id that its stage read, or the path in it."""
     identifier = call.module_id_of(stage)
     if not identifier:
@@ -122,37 +122,37 @@ def _may_contain_id(call: StagedCall, stage: Stage, printed: bytes) -> bool:
     return names_path or module_id.may_occur_in(identifier, [*contents, printed])
 
 
-def _add_blobs(call: StagedCall, stage: Stage) -> None:
+def _add_blobs(call: Compile, stage: Stage) -> None:
     for path, content in _contents(call, stage).items():
         assert content is not None
         is_product = bool(call.outputs[path][1].destination)
-        call.store.add_blob(call.workspace.digest_of(path), content, compress=not is_product)
+        call.store.add_blob(call.intermediates.digest_of(path), content, compress=not is_product)
 
 
-def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Result:
-    completed = made.completed
+def _result(call: Compile, run: StageRun, tool_run: ToolRun) -> Result:
+    stage, completed = run.stage, tool_run.completed
     result = Result(
-        [(output.role, call.workspace.digest_of(output.path)) for output in stage.kept_outputs],
+        [(output.role, call.intermediates.digest_of(output.path)) for output in stage.kept_outputs],
         call.without_scratch(completed.stdout),
         call.without_scratch(completed.stderr),
     )
     result.seconds, result.cpu = completed.seconds, completed.cpu
-    result.text, result.wrapper = list(action.text), list(made.wrapper)
+    result.text, result.wrapper = list(run.text), list(tool_run.wrapper)
     if stage.is_preprocessor:
-        result.facts = call.workspace.passes[stage.outputs[0].path].encoded()
+        result.facts = call.intermediates.passes[stage.outputs[0].path].encoded()
     return result
 
 
-def _input_record_of(call: StagedCall, stage: Stage, made: Made) -> InputRecord:
+def _input_record_of(call: Compile, stage: Stage, tool_run: ToolRun) -> InputRecord:
     """The input record of a stage that has just run; raises UnreadableError or OSError."""
     inputs, subject = call.inputs, call.subject_of(stage)
-    if made.costs:
+    if tool_run.costs:
         read = inputs.of_remote_run(subject, stage.tool.variables)
-    elif call.context.watch.is_blind:
-        read = inputs.assumed(subject, call.context.watch.why_not)
-    elif not made.logs:  # an empty input record would always match
+    elif call.watch.is_blind:
+        read = inputs.assumed(subject, call.watch.why_not)
+    elif not tool_run.logs:  # an empty input record would always match
         raise UnreadableError(f"no run of {stage.kind} was observed")
     else:
-        runs = [inputs.input_record(log.read(), subject) for log in made.logs]
+        runs = [inputs.input_record(log.read(), subject) for log in tool_run.logs]
         read = runs[0] if len(runs) == 1 else inputs.union(runs, subject.environ)
     return read

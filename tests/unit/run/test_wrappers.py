@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from nvccache.execution import wrappers
-from nvccache.execution.wrappers import PLACES, UNKNOWN
 from nvccache.files import signatures
 from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER, Plan
+from nvccache.run import wrappers
+from nvccache.run.wrappers import PLACES, UNKNOWN
 from nvccache.values import replace
 from stages_of_nothing import stage
 

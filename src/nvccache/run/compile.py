@@ -8,13 +8,6 @@ import time
 from nvccache import endpoint, log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.compile import query, record_call, runner
-from nvccache.compile.call import Report
-from nvccache.compile.dry_runs import DryRun
-from nvccache.compile.runner import Progress
-from nvccache.execution import object_path, wrappers
-from nvccache.execution.context import Context
-from nvccache.execution.run_stage import LostResultError
 from nvccache.machine import jobserver, scratch, slots, streams
 from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer
@@ -23,6 +16,12 @@ from nvccache.plan import build
 from nvccache.records import levels, tiered_store
 from nvccache.records.base_dir import Relocation
 from nvccache.records.tiered_store import TieredStore
+from nvccache.run import attempt, object_path, query, record_call, wrappers
+from nvccache.run.attempt import Progress, Resources
+from nvccache.run.call import Compile
+from nvccache.run.dry_runs import DryRun
+from nvccache.run.report import Report
+from nvccache.run.run_stage import LostResultError
 from nvccache.store import directory, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.toolkit import dryrun, toolchain
@@ -32,11 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
-    from nvccache.compile.tasks import SourceOf
     from nvccache.config import Config
-    from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.records.request import Request
+    from nvccache.run.stage_run import MakeSource
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
         ) -> None:
             """Called before the call is recorded."""
 
-        def end(self, report: Report, call: StagedCall) -> None: ...
+        def end(self, report: Report, call: Compile) -> None: ...
 
         def end_query(self, report: Report) -> None: ...
 
@@ -120,39 +118,39 @@ def _compile(
     missing = toolchain.missing_program([stage.argv[0] for stage in planned.stages], environ)
     if missing:
         return _left_to_nvcc(Bypass("missing_program", missing), request)
-    context = Context(
-        wrappers.mark_wrappers(planned, environ),
-        environ,
-        os.getcwd(),
-        cache,
-        started[0],
-        watch,
-        is_recaching=config.recache,
-        base=relocation.base,
-        checkout=relocation.checkout,
-        files=request.now,
-    )
-    if object_path.is_left_to_nvcc(context):
+    planned = wrappers.mark_wrappers(planned, environ)
+    if object_path.is_left_to_nvcc(planned, environ, cache):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)
-    claims = None if config.readonly or config.recache else Claims(cache.directory)
-    executor = _executor(config)
-    resources = runner.Resources(
-        request.invocation, transcript.messages, call_slots, claims, progress, executor
+    product = next(iter(planned.products), "")
+    if object_path.is_in_place(planned, environ, cache):
+        planned = object_path.plan_in_place(planned)
+    call = Compile(
+        planned,
+        environ,
+        cache,
+        watch,
+        started[0],
+        relocation,
+        is_recaching=config.recache,
+        files=request.now,
     )
-    call, report = runner.run(context, resources)
-    report.product = next(iter(planned.products), "")
-    if _clock_was_set(started):
-        call.known.reasons_against_record.append(_CLOCK_WAS_SET)
+    claims = None if config.readonly or config.recache else Claims(cache.directory)
+    resources = Resources(
+        request.invocation, transcript.messages, call_slots, claims, progress, _executor(config)
+    )
+    call, report = attempt.carry_out(call, resources)
+    report.product = product
     if report.leave_to_nvcc or report.status != 0:
         report.reason_against_record = "the compile failed"
+    elif _clock_was_set(started):
+        report.reason_against_record = _CLOCK_WAS_SET
     else:
-        recorder = record_call.Recorder(request, call, call.known, report, dry_run, relocation)
-        record_call.of_compile(recorder, report)
+        record_call.of_compile(record_call.Recorder(request, call, report, dry_run), report)
     if explaining:
         explaining.end(report, call)
-    _maintain(cache, request.config, report)
+    _maintain(cache, config, report)
     return report
 
 
@@ -187,7 +185,7 @@ def _run_query(
     return report
 
 
-def _executor(config: Config) -> SourceOf | None:
+def _executor(config: Config) -> MakeSource | None:
     """Remote execution, if set; its package is optional, and loaded only here."""
     if not config.executor:
         return None
@@ -200,7 +198,7 @@ def _executor(config: Config) -> SourceOf | None:
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None
-    made: SourceOf = source.of_config(config)
+    made: MakeSource = source.of_config(config)
     return made
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nvccache import passes
-from nvccache.execution.run_stage import facts_of
+from nvccache.run.run_stage import facts_of
 from nvccache.store import store
 from nvccache.store.store import Store
 from scripted_toolkit import Toolkit, cubin, stages

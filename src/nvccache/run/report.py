@@ -7,9 +7,9 @@ from nvccache.store.event_line import RemoteUse, StageEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.tasks import Task
     from nvccache.records.products import Answer
     from nvccache.records.record import Entry
+    from nvccache.run.stage_run import StageRun
 
 
 class Report:
@@ -17,8 +17,6 @@ class Report:
 
     __slots__ = (
         "answer",
-        "began",
-        "busy",
         "cause",
         "is_query",
         "leave_to_nvcc",
@@ -45,7 +43,7 @@ class Report:
         self.product = ""  # the first of its products
         self.is_query = False
         self.stages: list[StageEvent] = []  # `start` is a time by the monotonic clock
-        self.looked_up: list[Task] = []
+        self.looked_up: list[StageRun] = []
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
         self.remote: RemoteUse | None = None  # its queries of remotes
         self.to_send: list[tuple[str, str]] = []  # for remotes: bucket and key of each item

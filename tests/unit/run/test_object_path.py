@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.execution import object_path
 from nvccache.files import signatures
 from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
+from nvccache.run import object_path
 
 
 @pytest.fixture

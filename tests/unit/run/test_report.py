@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.compile.call import Report
+from nvccache.run.report import Report
 from nvccache.store.event_line import HIT, RAN, SHARED, StageEvent
 
 

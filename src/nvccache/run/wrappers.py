@@ -7,7 +7,7 @@ the observer's log has the compiler's argv. What a run showed is stored with its
     UNKNOWN     it may be anything: the log shows no compiler, several, or one in another directory, or the
                 wrapper itself looked at an intermediate
 
-A pass comes first and shows what to expect; the run of the compile decides (attempts.py, publish_stage.py).
+A pass comes first and shows what to expect; the run of the compile decides (attempt.py, publish_stage.py).
 """
 
 from __future__ import annotations

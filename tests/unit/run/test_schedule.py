@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.compile.schedule import Schedule
-from nvccache.compile.tasks import State, Tasks
-from nvccache.execution.run_stage import Made
 from nvccache.machine import slots
 from nvccache.machine.process import Completed
 from nvccache.plan.model import ANY_WRAPPER, OPAQUE, Stage
 from nvccache.plan.stages.tool import Grammar
+from nvccache.run.order import Order
+from nvccache.run.schedule import Schedule
+from nvccache.run.stage_run import State, ToolRun
 from nvccache.store import inflight
 from nvccache.store.inflight import Claims
 from nvccache.values import replace
@@ -112,7 +112,7 @@ def test_what_is_stored_does_not_run():
     execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE})
     schedule = carry_out(execution)
     assert begun(execution) == []
-    assert all(task.is_hit for task in schedule.tasks.all)
+    assert all(run.is_hit for run in schedule.order.runs)
 
 
 def test_what_is_lost_is_made_again_from_what_is_lost():
@@ -126,7 +126,7 @@ def test_what_follows_a_failure_in_nvccs_order_does_not_run():
     execution = execution_of(*PIPELINE, does=lambda one: 2 * (one.kind == "cudafe"))
     schedule = carry_out(execution)
     assert begun(execution) == ["host_preprocess", "cudafe"]
-    assert [task.completed.status for task in schedule.tasks.all if task.completed] == [0, 2]
+    assert [run.completed.status for run in schedule.order.runs if run.completed] == [0, 2]
 
 
 def test_what_comes_before_a_failure_is_still_carried_out():
@@ -143,7 +143,7 @@ def test_what_comes_before_a_failure_is_still_carried_out():
         return 0
 
     schedule = carry_out(execution_of(*PIPELINE, does=does), slots=2)
-    assert [task.stage.kind for task in schedule.tasks.all if task.has_failed] == ["cudafe", "cicc"]
+    assert [run.stage.kind for run in schedule.order.runs if run.has_failed] == ["cudafe", "cicc"]
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -181,7 +181,7 @@ def test_passes_behind_a_failure_are_ended():
             assert was_ended.wait(30)
         else:
             assert has_begun.wait(30)
-        return Made(Completed(int(wanted is missing), b"", b"", 0.25), [])
+        return ToolRun(Completed(int(wanted is missing), b"", b"", 0.25), [])
 
     execution.run = run
     schedule = Schedule(execution, FakeSlots(2), None)
@@ -220,27 +220,26 @@ def test_passes_behind_what_stays_in_order_are_not_waited_for():
     """They themselves wait for the stages before it, of which a compile waits for passes."""
     in_order = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, stays_in_order=True))
     alone = stage("host_compile", "a.o", "a.cpp4.ii")
-    plan = execution_of(HOST, alone, DEVICE, in_order, stage("device_preprocess", "b.cpp1.ii")).plan
-    tasks = Tasks(plan, lambda one: list(one.inputs))
-    host, compile_task, device = tasks.all[:3]
+    call = execution_of(HOST, alone, DEVICE, in_order, stage("device_preprocess", "b.cpp1.ii"))
+    order = Order(call)
+    host, compiling, device = call.runs[:3]
     host.state = State.DONE
-    assert not tasks.can_be_looked_up(compile_task)
+    assert not order.can_be_looked_up(compiling)
     device.state = State.DONE
-    assert tasks.can_be_looked_up(compile_task)
+    assert order.can_be_looked_up(compiling)
 
 
 @pytest.mark.parametrize(("steps", "waited_for"), [((HOST, DEVICE), HOST), ((DEVICE, HOST), DEVICE)])
 def test_who_reads_a_module_id_waits_for_the_first_pass_of_its_unit(steps, waited_for):
     """Not for the second: what cudafe++ reports ends the call before that runs."""
     reading = replace(CUDAFE, names=(("module id", "/s/a.module_id"),), inputs=())
-    plan = replace(
-        execution_of(*steps, reading).plan,
-        destinations={one.outputs[0].path: ("a.o",) for one in (HOST, DEVICE, CUDAFE)},
-    )
-    tasks = Tasks(plan, lambda one: list(one.inputs))
-    assert not tasks.can_be_looked_up(tasks.all[2])
-    next(task for task in tasks.all if task.stage is waited_for).state = State.DONE
-    assert tasks.can_be_looked_up(tasks.all[2])
+    call = execution_of(*steps, reading)
+    flows = {one.outputs[0].path: ("a.o",) for one in (HOST, DEVICE, CUDAFE)}
+    call.plan = replace(call.plan, destinations=flows)
+    order = Order(call)
+    assert not order.can_be_looked_up(call.runs[2])
+    next(run for run in call.runs if run.stage is waited_for).state = State.DONE
+    assert order.can_be_looked_up(call.runs[2])
 
 
 def test_a_plan_that_cannot_go_on_is_a_fault():
@@ -273,14 +272,10 @@ def test_results_are_stored_when_who_waits_for_them_has_started():
     assert execution.events.index("looked for cudafe") < execution.events.index("stored host_preprocess")
 
 
-def test_what_each_step_has_found_out_is_collected():
-    """From stages that were found, that ran, and that another thread stored."""
-    opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
-    execution = execution_of(HOST, CUDAFE, opaque, stored={"cudafe"})
+def test_a_stage_that_was_found_and_one_that_another_thread_stored_say_what_they_read():
+    execution = execution_of(HOST, CUDAFE, stored={"cudafe"})
     carry_out(execution)
-    known = execution.known
-    assert len(known.input_records) == 2
-    assert known.reasons_against_record == ["its stage opaque is not cached"]
+    assert all(run.input_record for run in execution.runs)
 
 
 def test_an_error_of_a_thread_surfaces():
@@ -319,7 +314,7 @@ class TestOtherProcesses:
         threading.Timer(0.2, finish).start()
         schedule = carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["cudafe"]
-        assert schedule.tasks.all[0].is_hit
+        assert schedule.order.runs[0].is_hit
 
     def test_what_was_stored_just_before_its_claim_was_free_does_not_run(self, root):
         execution = execution_of(HOST)
@@ -367,8 +362,8 @@ class TestOtherProcesses:
         slots = Watched(1)
         schedule = Schedule(execution_of(HOST), slots, Claims(root))
         go_on(schedule)
-        assert schedule.tasks.all[0].ran_elsewhere
-        assert not schedule.tasks.all[0].waits_for_slot
+        assert schedule.order.runs[0].ran_elsewhere
+        assert not schedule.order.runs[0].waits_for_slot
         assert slots.taken == 1
         assert slots._in_use == []
         give_up()

@@ -2,30 +2,30 @@
 
     RemoteCache     queries remotes, on a thread, while other stages run
     OtherProcesses  waits for a process that runs the stage now; else claims the stage for this one
-    Here            runs it, with a slot and enough memory
+    ThisMachine     runs it, with a slot and enough memory
     remote_execution/source.py sends it to another machine, if an executor is set
 
 Each offers a promise, or None. A promise holds what it needs, such as a slot, from the offer on. The schedule
-begins it, or cancels it; of several promises of one task, the first with a result wins.
+begins it, or cancels it; of several promises of one run, the first with a result wins.
 """
 
 from __future__ import annotations
 
-from nvccache.compile.tasks import Promise, Source, Task
-from nvccache.execution import find_stage, run_stage
 from nvccache.machine import slots
+from nvccache.run import find_stage, run_stage
+from nvccache.run.stage_run import Promise, Source
 from nvccache.store import inflight
 from nvccache.store.inflight import Wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.jobs import Jobs
-    from nvccache.compile.tasks import Tasks
-    from nvccache.execution.run_stage import Made
-    from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
     from nvccache.records.record import Entry
+    from nvccache.run.call import Compile
+    from nvccache.run.jobs import Jobs
+    from nvccache.run.order import Order
+    from nvccache.run.stage_run import StageRun, ToolRun
     from nvccache.store.inflight import Claims
 
 
@@ -37,19 +37,17 @@ class RemoteCache(Source):
     """Queries take no slot and no memory. Passes may run at the same time: they come first, when connections
     have yet to be made, and are cheap."""
 
-    def __init__(self, call: StagedCall, tasks: Tasks) -> None:
+    def __init__(self, call: Compile, order: Order) -> None:
         self._call = call
-        self._tasks = tasks
+        self._order = order
         self._has_queried = False
 
-    def offer(self, task: Task) -> Promise | None:
+    def offer(self, run: StageRun) -> Promise | None:
         """Query remotes for a stage that the cache directory lacks, unless a hit is unlikely."""
-        if not self._call.remote or not task.action or not task.action.is_cached:
-            return None
-        if self._tasks.reads_quick_output(task):
+        if not self._call.remote or not run.is_cached or self._order.reads_quick_output(run):
             return None
         self._has_queried = True
-        return _RemoteQuery(task, self._call)
+        return _RemoteQuery(run, self._call)
 
     def stop(self) -> None:
         if self._has_queried and self._call.remote:
@@ -61,17 +59,15 @@ class _RemoteQuery(Promise):
 
     is_timed = False
 
-    def __init__(self, task: Task, call: StagedCall) -> None:
-        super().__init__(task)
+    def __init__(self, run: StageRun, call: Compile) -> None:
+        super().__init__(run)
         self._call = call
 
     def begin(self, jobs: Jobs) -> None:
-        call, stage, action = self._call, self.task.stage, self.task.action
-        assert action
-        self.job = jobs.start(lambda _: find_stage.find_remote(call, stage, action))
+        self.job = jobs.start(lambda _: find_stage.find_remote(self._call, self.run))
 
     def admits(self, slot: Slot | None) -> bool:
-        return self.task.stage.is_preprocessor
+        return self.run.stage.is_preprocessor
 
     def end(self) -> bool:
         assert self.job
@@ -79,11 +75,11 @@ class _RemoteQuery(Promise):
             raise self.job.error
         return self.job.result is not None
 
-    def take(self) -> Entry:
+    def result(self) -> Entry:
         assert self.job
-        found: Entry = self.job.result
-        find_stage.accept(self._call, self.task.stage, found)
-        return found
+        entry: Entry = self.job.result
+        find_stage.accept(self._call, self.run.stage, entry)
+        return entry
 
 
 class OtherProcesses(Source):
@@ -94,21 +90,20 @@ class OtherProcesses(Source):
         self._claims = claims
         self._waits: set[Wait] = set()
 
-    def offer(self, task: Task) -> Promise | None:
+    def offer(self, run: StageRun) -> Promise | None:
         """None if this process is to run the stage; it has the claim then, if claims are in use."""
-        if not self._claims or not task.may_share or task.claim:
+        if not self._claims or not run.may_share or run.claim:
             return None
-        assert task.action
-        claim = self._claims.take(task.action.claim_key)
+        claim = self._claims.take(run.claim_key)
         if not isinstance(claim, Wait):
-            task.claim = claim
+            run.claim = claim
             return None
         self._waits.add(claim)
-        return _Waiting(task, claim, self._waits)
+        return _Waiting(run, claim, self._waits)
 
-    def give_up(self, task: Task) -> None:
+    def give_up(self, run: StageRun) -> None:
         """Release the claim: the stage has been stored, or never will be. For any thread."""
-        claim, task.claim = task.claim, None
+        claim, run.claim = run.claim, None
         if claim and self._claims:
             self._claims.release(claim)
 
@@ -124,19 +119,19 @@ class _Waiting(Promise):
 
     poll_seconds = _POLL_SECONDS
 
-    def __init__(self, task: Task, wait: Wait, waits: set[Wait]) -> None:
-        super().__init__(task)
+    def __init__(self, run: StageRun, wait: Wait, waits: set[Wait]) -> None:
+        super().__init__(run)
         self._wait = wait
         self._waits = waits
 
     def begin(self, jobs: Jobs) -> None:
-        self.task.ran_elsewhere = True
+        self.run.ran_elsewhere = True
 
     def has_ended(self) -> bool:
         state = self._wait.poll()
         if state == inflight.HELD:
             return False
-        self.task.may_share = state == inflight.FREE
+        self.run.may_share = state == inflight.FREE
         self.cancel()
         return True
 
@@ -149,7 +144,7 @@ class _Waiting(Promise):
             self._wait.close()
 
 
-class Room:
+class Capacity:
     """The slots and memory of a call's running stages."""
 
     def __init__(self, slots: Slots) -> None:
@@ -196,72 +191,71 @@ class Room:
             slot.release()
 
 
-class Here(Source):
+class ThisMachine(Source):
     """Runs a stage in any slot; with `on_idle_core`, when another machine is the alternative, only on one."""
 
-    def __init__(self, call: StagedCall, room: Room, *, on_idle_core: bool = False) -> None:
+    def __init__(self, call: Compile, capacity: Capacity, *, on_idle_core: bool = False) -> None:
         self._call = call
-        self._room = room
+        self._capacity = capacity
         self._on_idle_core = on_idle_core
 
-    def offer(self, task: Task, *, again: bool = False) -> Run | None:
+    def offer(self, run: StageRun, *, again: bool = False) -> LocalRun | None:
         """With `again`, to reproduce outputs whose digests are known."""
-        if self._room.is_full:
+        if self._capacity.is_full:
             return None
-        slot = self._room.take(memory_of(task.stage, self._call.input_bytes(task.stage)))
-        if slot and not (again or self._may_use(slot, task)):
-            self._room.give_back(slot)
+        slot = self._capacity.take(memory_of(run.stage, self._call.input_bytes(run.stage)))
+        if slot and not (again or self._may_use(slot, run)):
+            self._capacity.give_back(slot)
             return None
-        return Run(task, self._call, slot, self._room, again) if slot else None
+        return LocalRun(run, self._call, slot, self._capacity, again) if slot else None
 
     def close(self) -> None:
-        self._room.release_all()
+        self._capacity.release_all()
 
-    def _may_use(self, slot: Slot, task: Task) -> bool:
+    def _may_use(self, slot: Slot, run: StageRun) -> bool:
         if self._on_idle_core and not slot.is_in_pool:
             return False
-        return all(promise.admits(slot) for promise in task.promises)
+        return all(promise.admits(slot) for promise in run.promises)
 
 
 def memory_of(stage: Stage, input_bytes: int) -> int:
     return slots.memory_of(stage.tool.memory_factor, input_bytes, is_heavy=stage.tool.is_heavy)
 
 
-class Run(Promise):
+class LocalRun(Promise):
     """A stage's tool runs here."""
 
     runs_here = True
 
-    def __init__(self, task: Task, call: StagedCall, slot: Slot, room: Room, again: bool) -> None:
-        super().__init__(task)
+    def __init__(self, run: StageRun, call: Compile, slot: Slot, capacity: Capacity, again: bool) -> None:
+        super().__init__(run)
         self._call = call
-        self._room = room
+        self._capacity = capacity
         self.slot = slot
         self.again = again
 
     def begin(self, jobs: Jobs) -> None:
-        call, stage = self._call, self.task.stage
-        run = run_stage.run_again if self.again else run_stage.run
+        run_tool = run_stage.run_again if self.again else run_stage.run
         if not self.again:
-            self.task.slot_number = self.slot.number
-        self.job = jobs.start(lambda handle: run(call, stage, handle))
+            self.run.slot_number = self.slot.number
+        self.job = jobs.start(lambda handle: run_tool(self._call, self.run.stage, handle))
 
     def end(self) -> bool:
         assert self.job
-        self._room.give_back(self.slot)
+        self._capacity.give_back(self.slot)
         if self.job.handle.is_ended:
             return False
         if self.job.error:
             raise self.job.error
         return True
 
-    def take(self) -> Made:
+    def result(self) -> ToolRun:
         assert self.job
-        made: Made = self.job.result
-        return made
+        tool_run: ToolRun = self.job.result
+        return tool_run
 
     def cancel(self) -> None:
         if self.job:
             self.job.handle.end()
         else:
-            self._room.give_back(self.slot)
+            self._capacity.give_back(self.slot)

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from nvccache.compile.schedule import Schedule
-from nvccache.compile.tasks import State
 from nvccache.machine.process import Completed
+from nvccache.run.schedule import Schedule
+from nvccache.run.stage_run import State
 from nvccache.values import replace
 from stages_of_nothing import PIPELINE, FakeSlots, begun, carry_out, execution_of, go_on
 
@@ -33,10 +33,10 @@ PASSES = {"host_preprocess", "device_preprocess"}
 
 def test_what_others_have_does_not_run():
     execution = with_others(stored=PASSES, elsewhere=KINDS)
-    schedule = carry_out(execution)
+    carry_out(execution)
     assert begun(execution) == []
-    assert all(task.is_hit for task in schedule.tasks.all)
-    assert len(execution.known.input_records) == len(PIPELINE)
+    assert all(run.is_hit for run in execution.runs)
+    assert all(run.input_record for run in execution.runs)
 
 
 def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():
@@ -52,8 +52,8 @@ def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():
         return run(stage, handle)
 
     execution.run = run_until_ended
-    schedule = carry_out(execution, slots=2)
-    assert all(task.is_hit for task in schedule.tasks.all)
+    carry_out(execution, slots=2)
+    assert all(run.is_hit for run in execution.runs)
     assert not {*begun(execution)} - PASSES
     assert not [event for event in execution.events if event.startswith("stored")]
 
@@ -66,11 +66,11 @@ def test_a_pass_that_was_faster_than_others_has_run():
         schedule.wait()
     go_on(schedule)
     execution.queries_stopped.set()
-    passes = [task for task in schedule.tasks.all if task.stage.kind in PASSES]
-    while any(task.state != State.DONE for task in schedule.tasks.all):
+    passes = [run for run in execution.runs if run.stage.kind in PASSES]
+    while any(run.state != State.DONE for run in execution.runs):
         schedule.wait()
         go_on(schedule)
-    assert not any(task.is_hit for task in passes)
+    assert not any(run.is_hit for run in passes)
     schedule.finish()
 
 
@@ -103,10 +103,10 @@ def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
     )
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
-    (cudafe,) = [task for task in schedule.tasks.all if task.stage.kind == "cudafe"]
+    (cudafe,) = [run for run in execution.runs if run.stage.kind == "cudafe"]
     assert cudafe.promises
     assert not cudafe.waits_for_slot
-    assert not schedule._room._taken
+    assert not schedule._capacity._taken
     assert begun(execution) == []
     execution.queries_stopped.set()
     schedule.wait()

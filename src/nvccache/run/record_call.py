@@ -10,7 +10,6 @@ import os
 
 from nvccache import passes
 from nvccache.environment import OF_ARGUMENTS
-from nvccache.execution import find_stage, run_stage, wrappers
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import written_files
 from nvccache.observation.stage_inputs import Subject
@@ -21,6 +20,7 @@ from nvccache.records import direct, input_records, products, record, replay
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, Result
+from nvccache.run import find_stage, run_stage, wrappers
 from nvccache.store import event_line
 from nvccache.toolkit import toolchain
 
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nvccache.commandline.invocation import Invocation
-    from nvccache.compile.call import Report
-    from nvccache.compile.dry_runs import DryRun
-    from nvccache.execution.staged_call import Known, StagedCall
     from nvccache.plan.model import Plan
-    from nvccache.records.base_dir import Relocation
     from nvccache.records.record import LookupKey
     from nvccache.records.request import Request
+    from nvccache.run.call import Compile
+    from nvccache.run.dry_runs import DryRun
+    from nvccache.run.report import Report
     from nvccache.store.store import Store
 
 
@@ -48,38 +47,35 @@ class Recorder:
     def __init__(
         self,
         request: Request,
-        call: StagedCall,
-        known: Known,
+        call: Compile,
         report: Report,
         dry_run: DryRun,
-        relocation: Relocation,
     ) -> None:
         self.request = request
         self.nvcc = request.nvcc
         self.invocation = request.invocation
         self.call = call
-        self.known = known
-        self.relocation = relocation
-        self.cwd = os.getcwd()
+        self.relocation = call.relocation
+        self.cwd = call.cwd
         self._report = report
         self._dry_run = dry_run
         self._environ = call.environ
 
     def reason_against_record(self) -> str:
         """The first reason why the call cannot be recorded, a clause; empty if it can."""
-        reasons = [*self.known.reasons_against_record, *_of_call(self.invocation, self.call.plan)]
+        stages = [reason for run in self.call.runs for reason in run.reasons_against_record]
+        reasons = [*stages, *_reasons_of_call(self.invocation, self.call.plan)]
         return next((reason for reason in reasons if reason), "")
 
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         call = self.call
-        parts = [self._read_by_dry_run(), *self.known.input_records]
+        parts = [self._read_by_dry_run(), *(run.input_record for run in call.runs if run.input_record)]
         parts += [call.inputs.of_tool(call.subject_of(stage)) for stage in call.plan.stages]
         more = [*self._files_in_keys(), *self.invocation.option_files]
         inputs = call.inputs.union(parts, self.request.environ, more)
-        inputs.dates = sorted(
-            {*inputs.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
-        )
+        dated = {path for run in call.runs for path in run.dated_files}
+        inputs.dates = sorted({*inputs.dates, *((path, presence.date_and_size(path)) for path in dated)})
         return inputs
 
     def _read_by_dry_run(self) -> InputRecord:
@@ -94,7 +90,7 @@ class Recorder:
         observation = dry_run.log.read()
         inputs = call.inputs.input_record(observation, subject)
         if not written_files.appended_file(observation.processes, call.plan.scratch):
-            dry_run.keep(inputs, call.context.since_ns)
+            dry_run.keep(inputs, call.since_ns)
         return inputs
 
     def _files_in_keys(self) -> list[str]:
@@ -115,7 +111,7 @@ class Recorder:
         for stage in call.plan.stages:
             for output in stage.outputs:
                 if output.destination:
-                    digest = call.workspace.digest_of(output.path)
+                    digest = call.intermediates.digest_of(output.path)
                     answer.products.append((output.destination, digest, stage.tool.unlinks_output))
         for step in call.plan.dependency_files:
             answer.dependency_file = step.path
@@ -124,7 +120,7 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.call.plan.dependency_files:
-            return passes.union([self.call.workspace.passes[path].listed for path in step.preprocessed])
+            return passes.union([self.call.intermediates.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, answer: Answer, inputs: InputRecord) -> str:
@@ -132,12 +128,12 @@ class Recorder:
         # A wrapper may also choose by paths of outputs and directories, some of which a wider key leaves out.
         if any(stage.wrapper == ANY_WRAPPER for stage in self.call.plan.stages):
             return direct.SAME_DIRECTORY + direct.SAME_OUTPUTS
-        is_bound = self.known.is_bound or self._contains_output_names(answer)
+        is_bound = self.call.contains_id or self._contains_output_names(answer)
         return self._directories(answer, inputs) + (direct.SAME_OUTPUTS if is_bound else "")
 
     def _directories(self, answer: Answer, inputs: InputRecord) -> str:
         """In which directories the record of a call is valid."""
-        if wrappers.PLACES in self.call.wrapper:
+        if wrappers.PLACES in self.call.wrapper_effects:
             return direct.SAME_DIRECTORY
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages
@@ -153,7 +149,7 @@ class Recorder:
         texts = self._texts(answer)
         if any(os.fsencode(self.cwd) in text or elf.hides_text(text) for text in texts):
             return False
-        has_relative_id = self.known.is_bound and bool(self.relocation.base)
+        has_relative_id = self.call.contains_id and bool(self.relocation.base)
         return not has_relative_id and not input_records.follows_directory(inputs)
 
     def _inputs_name(self, here: str, inputs: InputRecord) -> bool:
@@ -188,7 +184,7 @@ class Recorder:
             return False
         if any(stage.grammar.reads_source for stage in self.call.plan.stages):
             return False  # no pass shows what its text says of the checkout
-        if not all(known.is_free_of(checkout) for known in self.call.workspace.passes.values()):
+        if not all(known.is_free_of(checkout) for known in self.call.intermediates.passes.values()):
             return False
         needle = os.fsencode(checkout)
         return not any(needle in text or elf.hides_text(text) for text in self._texts(answer))
@@ -213,7 +209,7 @@ def _text_of(path: str) -> bytes:
     return b"" if parts[0].startswith(elf.MAGIC) else b"".join(parts)
 
 
-def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
+def _reasons_of_call(invocation: Invocation, plan: Plan) -> list[str]:
     found = []
     if any(
         argument.value and "native" in argument.value
@@ -244,7 +240,7 @@ def of_compile(recorder: Recorder, report: Report) -> None:
         input_records.forget_parents_of(recorder.cwd, inputs)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     lookup_key = direct.make_lookup_key(recorder.request, scope, recorder.relocation)
-    since_ns = recorder.call.context.since_ns
+    since_ns = recorder.call.since_ns
     keep(recorder.request, lookup_key, inputs, answer, listed, cache, since_ns, report)
 
 

@@ -26,17 +26,15 @@ _PLACEHOLDER = STUB_PLACEHOLDER.encode()
 _ON_DISK_ONLY = frozenset({"ii"})  # too large to be worth keeping in memory or in the store
 
 
-class Workspace:
+class Intermediates:
     """The intermediate files of a call: their digests, contents and facts."""
 
     def __init__(
         self,
-        scratch: str,
         store: Store,
         included: dict[str, tuple[str, ...]],
         id_in: Callable[[str], bytes] = lambda path: b"",
     ) -> None:
-        self.scratch = scratch
         self._id_in = id_in  # the module id that a file may define, or nothing
         self._store = store
         self._included = included
@@ -50,7 +48,7 @@ class Workspace:
     def digest_of(self, path: str) -> str:
         return self._digests[path]
 
-    def knows(self, path: str) -> bool:
+    def has_digest(self, path: str) -> bool:
         return path in self._digests
 
     def meaning_of(self, path: str) -> str:
@@ -108,12 +106,12 @@ class Workspace:
 
     def can_make(self, path: str) -> bool:
         """Whether a known file is on disk, or can be written without running its stage again."""
-        if path in self._on_disk or path in self._contents or not self.knows(path):
+        if path in self._on_disk or path in self._contents or not self.has_digest(path):
             return True
         return self._store.has_blob(self._digests[path])
 
-    def reuse_files_of(self, other: Workspace) -> None:
-        """Reuse files that another workspace wrote into the same directory, where their digests match."""
+    def reuse_files_of(self, other: Intermediates) -> None:
+        """Reuse files that another attempt wrote into the same directory, where their digests match."""
         self._earlier = {path: other._digests[path] for path in other._on_disk if path in other._digests}
 
     def materialise(self, path: str, output: Output) -> bool:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import os
 
-from nvccache.compile import record_call
-from nvccache.compile.call import Report
-from nvccache.execution import object_path
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -18,6 +15,8 @@ from nvccache.records import direct, output_names
 from nvccache.records.input_records import UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
+from nvccache.run import object_path, record_call
+from nvccache.run.report import Report
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""The intermediates of one call: digests without bytes, and and the name of the stub inserted and removed."""
+"""The intermediates of one call: digests without bytes, and the name of the stub inserted and removed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.execution.workspace import Workspace
 from nvccache.files import keys
 from nvccache.passes import Pass
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar
+from nvccache.run.intermediates import Intermediates
 from nvccache.store.store import Store
 
 TEXT = Pass(((b"a.cu", False),), "/base", "meaning", is_absolute=True)
@@ -31,9 +31,9 @@ def output(scratch):
 
 
 @pytest.fixture
-def workspace(scratch, cache) -> Workspace:
+def files(scratch, cache) -> Intermediates:
     included = {str(scratch / "a.cudafe1.cpp"): (str(scratch / "a.compute_90.cudafe1.stub.c"),)}
-    return Workspace(str(scratch), cache, included)
+    return Intermediates(cache, included)
 
 
 def _write(output: Output, content: bytes) -> Output:
@@ -41,108 +41,108 @@ def _write(output: Output, content: bytes) -> Output:
     return output
 
 
-def expect(workspace: Workspace, output: Output, content: bytes, cache: Store) -> None:
+def expect(files: Intermediates, output: Output, content: bytes, cache: Store) -> None:
     """Make a stage hit with an output in the store."""
     cache.add_blob(keys.digest_bytes(content), content, compress=True)
-    workspace.expect(output.path, keys.digest_bytes(content))
+    files.expect(output.path, keys.digest_bytes(content))
 
 
-def test_what_a_stage_wrote_is_known_by_its_digest(workspace, output):
+def test_what_a_stage_wrote_is_known_by_its_digest(files, output):
     ptx = _write(output("code", "a.ptx"), b".version 9.0\n")
-    assert workspace.read_written(ptx) == b".version 9.0\n"
-    assert workspace.digest_of(ptx.path) == keys.digest_bytes(b".version 9.0\n")
-    assert workspace.content_of(ptx.path) == b".version 9.0\n"
+    assert files.read_written(ptx) == b".version 9.0\n"
+    assert files.digest_of(ptx.path) == keys.digest_bytes(b".version 9.0\n")
+    assert files.content_of(ptx.path) == b".version 9.0\n"
 
 
-def test_a_file_that_a_stage_did_not_write_raises(workspace, output):
+def test_a_file_that_a_stage_did_not_write_raises(files, output):
     with pytest.raises(FileNotFoundError):
-        workspace.read_written(output("code", "a.ptx"))
+        files.read_written(output("code", "a.ptx"))
 
 
-def test_what_a_hit_would_have_written_is_made_from_the_store_when_it_is_needed(workspace, output, cache):
+def test_what_a_hit_would_have_written_is_made_from_the_store_when_it_is_needed(files, output, cache):
     ptx = output("code", "product-3/a.ptx")
-    assert not workspace.knows(ptx.path)
-    expect(workspace, ptx, b"from the store", cache)
-    assert workspace.knows(ptx.path) and not Path(ptx.path).exists()
-    assert workspace.materialise(ptx.path, ptx)
+    assert not files.has_digest(ptx.path)
+    expect(files, ptx, b"from the store", cache)
+    assert files.has_digest(ptx.path) and not Path(ptx.path).exists()
+    assert files.materialise(ptx.path, ptx)
     assert Path(ptx.path).read_bytes() == b"from the store"
 
 
-def test_a_file_that_the_store_has_lost_cannot_be_made(workspace, output):
+def test_a_file_that_the_store_has_lost_cannot_be_made(files, output):
     ptx = output("code", "a.ptx")
-    workspace.expect(ptx.path, keys.digest_bytes(b"lost"))
-    assert workspace.content_of(ptx.path) is None
-    assert not workspace.materialise(ptx.path, ptx)
+    files.expect(ptx.path, keys.digest_bytes(b"lost"))
+    assert files.content_of(ptx.path) is None
+    assert not files.materialise(ptx.path, ptx)
 
 
-def test_a_file_on_disk_is_not_written_again(workspace, output):
+def test_a_file_on_disk_is_not_written_again(files, output):
     ptx = _write(output("code", "a.ptx"), b"x")
-    workspace.read_written(ptx)
+    files.read_written(ptx)
     Path(ptx.path).write_bytes(b"touched only by this test")
-    assert workspace.materialise(ptx.path, ptx)
+    assert files.materialise(ptx.path, ptx)
     assert Path(ptx.path).read_bytes() == b"touched only by this test"
 
 
-def test_preprocessed_text_is_not_kept_in_memory(workspace, output):
+def test_preprocessed_text_is_not_kept_in_memory(files, output):
     text = _write(output("ii", "a.cpp1.ii"), b"int x;\n")
-    assert workspace.read_written(text) == b"int x;\n"
-    assert workspace.content_of(text.path) is None
-    assert workspace.materialise(text.path, text)
+    assert files.read_written(text) == b"int x;\n"
+    assert files.content_of(text.path) is None
+    assert files.materialise(text.path, text)
 
 
-def test_the_path_of_a_stub_is_a_placeholder_in_what_is_stored(workspace, output):
+def test_the_path_of_a_stub_is_a_placeholder_in_what_is_stored(files, output):
     stub = output("stub", "a.compute_90.cudafe1.stub.c")
     _write(stub, b'# 1 "%s"\n' % stub.path.encode())
-    assert workspace.read_written(stub) == b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
+    assert files.read_written(stub) == b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
 
 
-def test_a_stub_of_another_call_is_made_with_its_path(workspace, output, cache):
+def test_a_stub_of_another_call_is_made_with_its_path(files, output, cache):
     stub = output("stub", "a.compute_90.cudafe1.stub.c")
-    expect(workspace, stub, b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode(), cache)
-    assert workspace.materialise(stub.path, stub)
+    expect(files, stub, b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode(), cache)
+    assert files.materialise(stub.path, stub)
     assert Path(stub.path).read_bytes() == b'# 1 "%s"\n' % stub.path.encode()
 
 
-def test_the_compile_reads_the_name_of_the_stub_of_this_call(workspace, output):
+def test_the_compile_reads_the_name_of_the_stub_of_this_call(files, output):
     source = output("cudafe1.cpp", "a.cudafe1.cpp")
     _write(source, b'#include "%s"\n' % STUB_PLACEHOLDER.encode())
-    assert workspace.read_written(source) == b'#include "%s"\n' % STUB_PLACEHOLDER.encode()
-    assert workspace.materialise(source.path, source)
+    assert files.read_written(source) == b'#include "%s"\n' % STUB_PLACEHOLDER.encode()
+    assert files.materialise(source.path, source)
     assert Path(source.path).read_bytes() == b'#include "a.compute_90.cudafe1.stub.c"\n'
 
 
 def test_the_digest_does_not_tell_the_name_of_the_stub(scratch, cache):
     digests = set()
     for name in ("a.cudafe1.stub.c", "a.compute_90.cudafe1.stub.c"):
-        workspace = Workspace(str(scratch), cache, {})
+        files = Intermediates(cache, {})
         stub = _write(Output("stub", str(scratch / name)), b'# 1 "%s/%s"\n' % (bytes(scratch), name.encode()))
-        workspace.read_written(stub)
-        digests.add(workspace.digest_of(stub.path))
+        files.read_written(stub)
+        digests.add(files.digest_of(stub.path))
     assert len(digests) == 1
 
 
-def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, output):
+def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(files, output):
     extra = _write(output("input", "a.tile.cubin"), b"extra")
-    workspace.adopt(extra.path, Path(extra.path).read_bytes())
-    assert workspace.digest_of(extra.path) == keys.digest_bytes(b"extra")
-    assert workspace.materialise(extra.path, extra)
+    files.adopt(extra.path, Path(extra.path).read_bytes())
+    assert files.digest_of(extra.path) == keys.digest_bytes(b"extra")
+    assert files.materialise(extra.path, extra)
 
 
-def test_a_text_that_was_changed_where_it_lies_has_no_meaning_any_more(workspace, output):
+def test_a_text_that_was_changed_where_it_lies_has_no_meaning_any_more(files, output):
     first, second = (_write(output("ii", name), b"int x;\n") for name in ("a.ii", "b.ii"))
     for text in (first, second):
-        workspace.read_written(text)
-        workspace.passes[text.path] = TEXT
-    workspace.adopt(first.path, b"int y;\n")
-    assert workspace.passes == {first.path: Pass(TEXT.listed, ""), second.path: TEXT}
-    assert workspace.meaning_of(first.path) == keys.digest_bytes(b"int y;\n")
-    assert not workspace.are_absolute([first.path]) and workspace.are_absolute([second.path])
+        files.read_written(text)
+        files.passes[text.path] = TEXT
+    files.adopt(first.path, b"int y;\n")
+    assert files.passes == {first.path: Pass(TEXT.listed, ""), second.path: TEXT}
+    assert files.meaning_of(first.path) == keys.digest_bytes(b"int y;\n")
+    assert not files.are_absolute([first.path]) and files.are_absolute([second.path])
 
 
 def test_the_id_that_a_stub_defines_is_a_placeholder_in_what_is_stored(scratch, cache, output):
     text = b"int x_%s;\n#define __NV_MODULE_ID %s\n"
     stub = output("stub", "a.stub.c")
-    one, two = (Workspace(str(scratch), cache, {}, lambda _, own=own: own) for own in (b"_1_id", b"_2_id"))
+    one, two = (Intermediates(cache, {}, lambda _, own=own: own) for own in (b"_1_id", b"_2_id"))
     one.read_written(_write(stub, text % (b"name", b"_1_id")))
     cache.add_blob(one.digest_of(stub.path), one.content_of(stub.path), compress=True)
     two.expect(stub.path, one.digest_of(stub.path))
@@ -159,9 +159,9 @@ def test_the_id_that_a_stage_reads_in_a_stub_is_part_of_its_key(cache, tmp_path)
     assert stage_key.key_of(found[0]) != stage_key.key_of(found[1])
 
 
-def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(workspace, output):
+def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(files, output):
     ptx = _write(output("code", "a.ptx"), STUB_PLACEHOLDER.encode())
-    workspace.read_written(ptx)
+    files.read_written(ptx)
     Path(ptx.path).unlink()
-    assert workspace.materialise(ptx.path, ptx)
+    assert files.materialise(ptx.path, ptx)
     assert not Path(ptx.path).exists()  # it counts as on disk, as it was written

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from nvccache.compile.jobs import Background, Jobs
 from nvccache.machine import process
+from nvccache.run.jobs import Background, Jobs
 
 SLEEP = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
 SLEEPER = [sys.executable, "-c", SLEEP]

@@ -9,8 +9,8 @@ effects are known (host.py); those that a wrapper, a specs file or a configurati
     any other wrapper           in place: with nvcc's path, in nvcc's order, and stored for that path and
                                 directory only
 
-A run in the scratch directory that shows that the path may have mattered is repeated in place. This is
-remembered for the compiler with these options.
+If a run in the scratch directory shows that the path may have mattered, nvcc runs the call, and the next one
+with this compiler and these options writes in place.
 An object that nvcc links and removes is never written in place; if it names its path, nvcc runs the call.
 """
 
@@ -20,23 +20,22 @@ import os
 import re
 import stat
 
-from nvccache.execution import wrappers
 from nvccache.files import keys, signatures
 from nvccache.observation import judge, written_files
 from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
+from nvccache.run import wrappers
 from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from nvccache.execution.context import Context
-    from nvccache.execution.workspace import Workspace
     from nvccache.files.signatures import Signature
     from nvccache.observation.observer import Log
     from nvccache.observation.observer_log import Observation
     from nvccache.plan.model import Output, Plan, Stage
+    from nvccache.run.intermediates import Intermediates
     from nvccache.store.store import Store
 
 _PATH_MATTERS = "shows"
@@ -44,23 +43,23 @@ _PATH_MATTERS = "shows"
 _DERIVED_NAME = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 
 
-def is_in_place(context: Context) -> bool:
-    """Whether the first attempt writes in place: behind any wrapper, or if the path is known to matter."""
-    compiles = _host_compiles(context.plan)
+def is_in_place(plan: Plan, environ: Mapping[str, str], store: Store) -> bool:
+    """Whether to write in place: behind any wrapper, or if the path is known to matter."""
+    compiles = _host_compiles(plan)
     if any(stage.wrapper == ANY_WRAPPER or stage.grammar.writes_beside for stage in compiles):
         return True
-    return any(_path_matters(stage, context.environ, context.store) for stage in compiles)
+    return any(_path_matters(stage, environ, store) for stage in compiles)
 
 
-def is_left_to_nvcc(context: Context) -> bool:
+def is_left_to_nvcc(plan: Plan, environ: Mapping[str, str], store: Store) -> bool:
     """Whether the path matters of an object that nvcc would link, or that is to be discarded."""
-    compiles = _host_compiles(context.plan)
-    if os.devnull in context.plan.products and (
-        is_in_place(context) or any(each.wrapper for each in compiles)
+    compiles = _host_compiles(plan)
+    if os.devnull in plan.products and (
+        is_in_place(plan, environ, store) or any(each.wrapper for each in compiles)
     ):
         return True
     return any(
-        _path_matters(stage, context.environ, context.store)
+        _path_matters(stage, environ, store)
         for stage in compiles
         if not any(output.destination for output in stage.outputs)
     )
@@ -71,18 +70,18 @@ def remember(stage: Stage, environ: Mapping[str, str], store: Store) -> None:
     store.add_memo(_memo_key(stage, environ, store), _PATH_MATTERS)
 
 
-def plan_of(plan: Plan) -> Plan:
+def plan_in_place(plan: Plan) -> Plan:
     """The plan with objects written in place."""
     return plan.changed(lambda stage: _in_place(stage) if stage.tool.is_host_compiler else stage)
 
 
-def path_dependence(stage: Stage, workspace: Workspace, log: Log, effects: Collection[str]) -> str:
+def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effects: Collection[str]) -> str:
     """Why the path of an object may have mattered, a clause; empty if it did not. Raises OSError."""
     for output in stage.outputs:
-        if stage.grammar.writes_beside and not (output.is_in_place and workspace.knows(output.path)):
+        if stage.grammar.writes_beside and not (output.is_in_place and intermediates.has_digest(output.path)):
             return f"{stage.kind} writes no `{output.path}`"
     for output in _objects(stage):
-        content = workspace.content_of(output.path) or b""
+        content = intermediates.content_of(output.path) or b""
         if output.is_in_place:
             continue
         if not output.destination:

@@ -12,82 +12,84 @@ from __future__ import annotations
 import os
 
 from nvccache import passes
-from nvccache.execution import run_stage
-from nvccache.execution.context import ANYWHERE, SAME_ID, Action
 from nvccache.files import keys
 from nvccache.plan import stage_key
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.record import LookupKey
+from nvccache.run import run_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from nvccache.execution.staged_call import StagedCall
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
     from nvccache.records.record import Entry, Result
+    from nvccache.run.call import Compile
+    from nvccache.run.stage_run import StageRun
+
+ANYWHERE, SAME_ID = "anywhere", "same id"  # the scopes of a result: see module_id.py
 
 
-def action_of(call: StagedCall, stage: Stage) -> Action:
-    """The keys of a stage; raises OSError if its tool or a file it names cannot be read."""
+def make_keys(call: Compile, run: StageRun) -> None:
+    """Make the keys of a stage; raises OSError if its tool or a file it names cannot be read."""
+    stage = run.stage
     named = [path for path in stage.possible_files if os.path.isfile(path)]
     reason = stage.tool.obstacle(stage.argv, call.environ, named)
-    is_cached = stage.grammar.is_cached
-    if not reason and not is_cached:
+    if not reason and not stage.grammar.is_cached:
         reason = f"its stage {stage.kind} is not cached"
-    if reason or not is_cached:
-        return Action(reason_against_record=reason)
-    dated = _dated_sources(call, stage)
-    components = _components(call, stage, dated)
-    meaning_key = _meaning_key(call, stage, components)
-    texts = [path for path in call.read_by(stage) if path in call.workspace.passes]
-    return Action(
-        stage_key.key_of(components),
-        meaning_key,
-        bool(meaning_key) and call.ignores_lines,
-        tuple(map(call.workspace.digest_of, texts)),
-        tuple(dated),
-        tuple(components),
-    )
+    run.components = []
+    if reason:
+        run.reasons_against_record.append(reason)
+        return
+    run.dated_files = _dated_sources(call, stage)
+    run.components = _components(call, stage, run.dated_files)
+    run.front_key = stage_key.key_of(run.components)
+    run.meaning_key = _meaning_key(call, stage, run.components)
+    run.is_keyed_by_meaning = bool(run.meaning_key) and call.ignores_lines
+    run.contains_id = any(tag == stage_key.MODULE_IDS for tag, _ in run.components)
+    texts = [path for path in call.read_by(stage) if path in call.intermediates.passes]
+    run.text = tuple(map(call.intermediates.digest_of, texts))
 
 
-def find(call: StagedCall, stage: Stage, action: Action) -> Entry | None:
+def find(call: Compile, run: StageRun) -> Entry | None:
     """The result of a stage from the store, accepted; None if there is none."""
-    found = _find(call, stage, action) if action.is_cached and not call.context.is_recaching else None
-    if found:
-        accept(call, stage, found)
-    return found
+    entry = _find(call, run) if run.is_cached and not call.is_recaching else None
+    if entry:
+        accept(call, run.stage, entry)
+    return entry
 
 
-def find_remote(call: StagedCall, stage: Stage, action: Action) -> Entry | None:
+def find_remote(call: Compile, run: StageRun) -> Entry | None:
     """The same from remotes, but not yet accepted; for any thread."""
     remote = call.remote
     if not remote:
         return None
-    remote.prefetch_records(each.key for each in make_lookup_keys(call, stage, action))
-    found = _find(call, stage, action, remote.remote_records)
-    outputs = dict(found.result.outputs) if found else {}
-    products = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
-    return found if all(map(remote.has_blob, products)) else None
+    remote.prefetch_records(each.key for each in make_lookup_keys(call, run))
+    entry = _find(call, run, remote.remote_records)
+    outputs = dict(entry.result.outputs) if entry else {}
+    kept = run.stage.kept_outputs
+    products = [outputs[out.role] for out in kept if out.destination and out.role in outputs]
+    return entry if all(map(remote.has_blob, products)) else None
 
 
-def accept(call: StagedCall, stage: Stage, found: Entry) -> None:
-    """Record in the workspace what the stage would have written, and the facts about its text."""
-    outputs = dict(found.result.outputs)
+def accept(call: Compile, stage: Stage, entry: Entry) -> None:
+    """Note among the intermediates what the stage would have written, and the facts about its text."""
+    outputs = dict(entry.result.outputs)
     for output in stage.kept_outputs:
         if output.role in outputs:
             call.store.rely_on(outputs[output.role])
-            call.workspace.expect(output.path, outputs[output.role])
+            call.intermediates.expect(output.path, outputs[output.role])
         if stage.is_preprocessor:
-            call.workspace.passes[output.path] = passes.decoded(found.result.facts)
-    call.note_wrapper(found.result.wrapper)
+            call.intermediates.passes[output.path] = passes.decoded(entry.result.facts)
+    call.note_wrapper(entry.result.wrapper)
 
 
-def make_lookup_keys(call: StagedCall, stage: Stage, action: Action) -> Iterator[LookupKey]:
+def make_lookup_keys(call: Compile, run: StageRun) -> Iterator[LookupKey]:
     """The keys under which a result may be, in the order of trying them."""
-    for key in filter(None, (action.meaning_key, action.front_key)):
+    stage = run.stage
+    for key in filter(None, (run.meaning_key, run.front_key)):
         in_directory = (key_in_directory(call, key),) if may_follow_directory(stage) else ()
         for one in (key, *in_directory):
             yield make_lookup_key(call, stage, one, ANYWHERE)
@@ -95,7 +97,7 @@ def make_lookup_keys(call: StagedCall, stage: Stage, action: Action) -> Iterator
                 yield make_lookup_key(call, stage, one, SAME_ID)
 
 
-def make_lookup_key(call: StagedCall, stage: Stage, key: str, scope: str) -> LookupKey:
+def make_lookup_key(call: Compile, stage: Stage, key: str, scope: str) -> LookupKey:
     """The key of a result in this scope: one that contains the module id, or not."""
     if scope == SAME_ID:
         identifier = os.fsdecode(call.module_id_of(stage))
@@ -108,36 +110,35 @@ def may_follow_directory(stage: Stage) -> bool:
     return stage.tool.is_host_compiler and not stage.grammar.sees_directory
 
 
-def key_in_directory(call: StagedCall, key: str) -> str:
+def key_in_directory(call: Compile, key: str) -> str:
     """The key of a result that is only valid in this directory; see input_records.follows_directory."""
     directory = (call.cwd, call.environ.get("PWD", ""))
     return keys.key_of("stage in a directory", [("key", (key,)), ("directory", directory)])
 
 
-def front_key(call: StagedCall, stage: Stage) -> str:
+def front_key(call: Compile, stage: Stage) -> str:
     return stage_key.key_of(_components(call, stage, _dated_sources(call, stage)))
 
 
-def is_free_of_directory(call: StagedCall, stage: Stage) -> bool:
+def is_free_of_directory(call: Compile, stage: Stage) -> bool:
     """Whether the working directory is only joined to relative names, and the stage reads no such names."""
-    return stage.grammar.joins_directory and call.workspace.are_absolute(call.read_by(stage))
+    return stage.grammar.joins_directory and call.intermediates.are_absolute(call.read_by(stage))
 
 
 def _find(
-    call: StagedCall,
-    stage: Stage,
-    action: Action,
+    call: Compile,
+    run: StageRun,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Entry | None:
     """The first complete and valid result under a stage's keys."""
-    for lookup_key in make_lookup_keys(call, stage, action):
+    for lookup_key in make_lookup_keys(call, run):
         for entry in record.valid_entries(lookup_key, call.store, call.now, remote_records):
             # A result that was not observed would leave the call without a record.
-            is_good = entry.input_record.is_observed or call.context.watch.is_blind
-            is_moved = tuple(entry.result.text) != action.text
-            if not is_good or (is_moved and not call.ignores_lines):
+            is_good = entry.input_record.is_observed or call.watch.is_blind
+            has_other_lines = tuple(entry.result.text) != run.text
+            if not is_good or (has_other_lines and not call.ignores_lines):
                 continue
-            if not _is_whole(call, stage, entry.result):
+            if not _is_whole(run.stage, entry.result):
                 continue
             if entry.is_received:
                 record.adopt(entry, call.store, call.now)
@@ -145,7 +146,7 @@ def _find(
     return None
 
 
-def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
+def _is_whole(stage: Stage, result: Result) -> bool:
     if stage.is_preprocessor:
         try:
             passes.decoded(result.facts)
@@ -155,29 +156,29 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
     return all(output.role in roles for output in stage.kept_outputs)
 
 
-def _components(call: StagedCall, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:
+def _components(call: Compile, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:
     read = call.read_by(stage)
-    digests = [call.workspace.digest_of(path) for path in read]
+    digests = [call.intermediates.digest_of(path) for path in read]
     ids = call.ids_passed_on(stage)
     found = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, ids)
     if is_free_of_directory(call, stage):
         found = [component for component in found if component[0] != "directory"]
-    if stage.is_preprocessor and call.context.base:
+    if stage.is_preprocessor and call.relocation.base:
         # Only facts about a text are kept, and one says whether it is free of this directory.
-        found.append(("base directory", (call.context.base,)))
+        found.append(("base directory", (call.relocation.base,)))
     return found
 
 
-def _meaning_key(call: StagedCall, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
+def _meaning_key(call: Compile, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
     """The key from the meaning of the text; empty if the stage reads none, or its meaning is unknown."""
-    texts, read = call.workspace.passes, call.read_by(stage)
-    meanings = [texts[path].meaning if path in texts else call.workspace.digest_of(path) for path in read]
+    texts, read = call.intermediates.passes, call.read_by(stage)
+    meanings = [texts[path].meaning if path in texts else call.intermediates.digest_of(path) for path in read]
     if not stage.tool.is_found_by_meaning or texts.keys().isdisjoint(read) or not all(meanings):
         return ""
     return stage_key.key_of(stage_key.by_meaning(stage, by_bytes, meanings))
 
 
-def _dated_sources(call: StagedCall, stage: Stage) -> list[str]:
+def _dated_sources(call: Compile, stage: Stage) -> list[str]:
     """The files whose date and size get into the result, found in the stage's inputs."""
     dated_sources = stage.tool.dated_sources
     if not dated_sources:

@@ -1,0 +1,228 @@
+"""The state of one stage of a call: its keys, its result, and who is working on it.
+
+Unaware of slots, other processes and the store.
+"""
+
+from __future__ import annotations
+
+from nvccache.values import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nvccache.files.keys import KeyComponent
+    from nvccache.files.signatures import Signature
+    from nvccache.machine.process import Completed
+    from nvccache.machine.slots import Slot
+    from nvccache.observation.observer import Log
+    from nvccache.plan.model import Stage
+    from nvccache.records.input_records import InputRecord
+    from nvccache.records.record import Entry
+    from nvccache.run.call import Compile
+    from nvccache.run.jobs import Job, Jobs
+    from nvccache.store.event_line import StageEvent
+    from nvccache.store.inflight import Claim
+
+_IDLE_SECONDS = 0.5
+
+
+class State:
+    """Plain strings: creating an Enum takes as long as importing the rest of this module."""
+
+    WAITING = "waits for its inputs"
+    READY = "has no result yet"  # sources may be working on one: its promises
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a stage on another machine cost: seconds by phase, and bytes in each direction."""
+
+    queue: float = 0.0  # waiting for a worker
+    send: float = 0.0
+    run: float = 0.0
+    fetch: float = 0.0
+    sent_bytes: int = 0
+    fetched_bytes: int = 0
+    is_cached: bool = False  # whether the engine had the result
+    where: str = ""  # the executor, for display
+
+    def text(self) -> str:
+        """In the form of the event log, see events.RemoteCosts."""
+        values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
+        return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
+
+    def shown(self) -> str:
+        """For the log."""
+        if self.is_cached:
+            return f"the engine had it, fetched in {self.fetch:.2f} s"
+        return f"queue {self.queue:.2f}, send {self.send:.2f}, fetch {self.fetch:.2f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """One run of a stage's tool, and what was observed of it; its outputs are among the intermediates."""
+
+    completed: Completed
+    logs: Sequence[Log] = ()
+    costs: Costs | None = None  # of a run on another machine
+    in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
+    existed: frozenset[str] = frozenset()  # those of them that existed before
+    path_dependence: str = ""  # why the path of its object may have mattered, a clause; see object_path.py
+    wrapper: tuple[str, ...] = ()  # effects of its wrapper, see wrappers.py
+
+
+class StageRun:
+    """One stage of a call: its state, keys and result."""
+
+    def __init__(self, number: int, stage: Stage) -> None:
+        self.number = number  # in nvcc's order
+        self.stage = stage
+        self.state = State.WAITING
+
+        # Set by find_stage.make_keys.
+        self.front_key = ""  # from the bytes of its inputs; empty for a stage that is not cached
+        self.meaning_key = ""  # from its text without line numbers; empty if it reads no text
+        self.is_keyed_by_meaning = False  # whether a result without diagnostics is kept under the meaning key
+        self.components: list[KeyComponent] | None = None  # of the front key
+        self.text: tuple[str, ...] = ()  # digests of the preprocessed text that it reads
+        self.dated_files: list[str] = []  # files whose date and size are in its keys
+
+        # Its result, and what the record of the call needs to know of it.
+        self.entry: Entry | None = None  # from a cache
+        self.tool_run: ToolRun | None = None  # or from a run
+        self.completed: Completed | None = None
+        self.input_record: InputRecord | None = None
+        self.contains_id = False  # whether it may contain the module id, and with it names of products
+        self.record_name = ""  # of the stored result (record.Entry.name)
+        self.reasons_against_record: list[str] = []  # why the call gets no record, clauses
+        self.event: StageEvent | None = None  # set when the call has ended
+
+        # Who makes it.
+        self.promises: list[Promise] = []  # begun and not ended
+        self.winner: Promise | None = None  # the promise with the result, until that is taken
+        self.may_share = True  # whether to wait for other processes that run the same
+        self.claim: Claim | None = None
+        self.ran_elsewhere = False  # whether another process ran it
+        self.started = 0.0  # when its tool first ran, or it was found, by the monotonic clock
+        self.slot_number = -1  # of the slot it ran in
+        self.stays_here = False  # whether it must not be sent to another machine again
+        self.why_here = ""  # why it ran here although it was sent: a code of the event log
+
+    @property
+    def output(self) -> str:
+        """The path of its first output, or empty."""
+        return self.stage.outputs[0].path if self.stage.outputs else ""
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether its result may come from the store."""
+        return self.front_key != ""
+
+    @property
+    def claim_key(self) -> str:
+        """Names the work: equal for all calls that would run this stage on inputs of the same meaning."""
+        return self.meaning_key if self.is_keyed_by_meaning else self.front_key
+
+    @property
+    def is_hit(self) -> bool:
+        return self.entry is not None
+
+    @property
+    def has_other_lines(self) -> bool:
+        """Whether its result was made from text with other line numbers."""
+        return self.entry is not None and tuple(self.entry.result.text) != self.text
+
+    @property
+    def wrapper_effects(self) -> Sequence[str]:
+        """What its run, now or earlier, showed of its wrapper (wrappers.py)."""
+        if self.tool_run:
+            return self.tool_run.wrapper
+        return self.entry.result.wrapper if self.entry else ()
+
+    @property
+    def has_failed(self) -> bool:
+        return self.completed is not None and self.completed.status != 0
+
+    @property
+    def has_warned(self) -> bool:
+        """Whether its tool succeeded but printed something."""
+        completed = self.completed
+        return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether its tool is running on this machine."""
+        return any(promise.runs_here for promise in self.promises)
+
+    @property
+    def waits_for_slot(self) -> bool:
+        """Whether only a slot is missing for a run here."""
+        is_open = self.state == State.READY and self.winner is None
+        return is_open and all(promise.admits(None) for promise in self.promises)
+
+    def set_input_record(self, record: InputRecord) -> None:
+        self.input_record = record
+        if not record.is_observed:
+            self.reasons_against_record.append(f"{self.stage.kind} was not observed")
+
+
+class Promise:
+    """What one source does for one stage.
+
+    It ends with its job, with a result or without; one without a job is polled.
+    """
+
+    runs_here = False  # if set, a result from elsewhere is taken only after its end
+    is_timed = True  # whether its time counts as the stage's
+    poll_seconds = _IDLE_SECONDS
+
+    def __init__(self, run: StageRun) -> None:
+        self.run = run
+        self.job: Job | None = None
+
+    def begin(self, jobs: Jobs) -> None:
+        raise NotImplementedError
+
+    def admits(self, slot: Slot | None) -> bool:
+        """Whether the stage may also run here, in this slot; with None, in any slot."""
+        return False
+
+    def has_ended(self) -> bool:
+        """Polled if there is no job."""
+        return False
+
+    def end(self) -> bool:
+        """Release what it holds, after its end; whether there is a result. Raises the job's error."""
+        raise NotImplementedError
+
+    def result(self) -> Entry | ToolRun:
+        """The result, noted as if it had been found or made here; raises OSError."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Called when it is no longer wanted, perhaps before it began."""
+        if self.job:
+            self.job.handle.end()
+
+
+class Source:
+    """A source of results; for the main thread of one call."""
+
+    def offer(self, run: StageRun) -> Promise | None:
+        """A promise to get the result of a stage, ready to begin; or None."""
+        raise NotImplementedError
+
+    def note_end(self, run: StageRun) -> None:
+        """Called when a stage has run, here or elsewhere."""
+
+    def stop(self) -> None:
+        """Stop waiting for anything."""
+
+    def close(self) -> None:
+        """Release everything, also for jobs that were stopped."""
+
+
+if TYPE_CHECKING:
+    MakeSource = Callable[[Compile], Source]

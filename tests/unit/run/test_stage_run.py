@@ -1,0 +1,28 @@
+"""What a stage's run says of the call."""
+
+from __future__ import annotations
+
+from nvccache.records.base_dir import Relocation
+from nvccache.records.input_records import InputRecord
+from nvccache.records.record import Entry, LookupKey, Result
+from nvccache.run.stage_run import StageRun
+from stages_of_nothing import HOST
+
+
+def test_what_was_not_observed_is_a_reason_against_a_record() -> None:
+    blind = InputRecord()
+    blind.is_observed = False
+    run = StageRun(0, HOST)
+    run.set_input_record(InputRecord())
+    assert run.reasons_against_record == []
+    run.set_input_record(blind)
+    assert run.reasons_against_record == ["host_preprocess was not observed"]
+
+
+def test_a_result_from_text_with_other_line_numbers_is_known_by_its_digests() -> None:
+    run = StageRun(0, HOST)
+    run.text = ("a digest",)
+    assert not run.has_other_lines
+    run.entry = Entry(LookupKey("0" * 64, Relocation("", "/")), InputRecord(), Result())
+    run.entry.result.text = ["another"]
+    assert run.has_other_lines
