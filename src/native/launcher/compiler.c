@@ -2,7 +2,6 @@
 
 #include "launcher.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +10,13 @@
 /* Whether a program is nvccache or one of its shims, by the rule of real_nvcc.py. */
 static int is_ours(const char *path)
 {
-    static char real[PATH_MAX], self[PATH_MAX], first[MARK_WITHIN];
-    ssize_t length;
-    int descriptor;
+    static char real[PATH_MAX], self[PATH_MAX];
 
     if (!realpath(path, real))
         return 0;
     if (strcmp(name_of(real), "nvccache") == 0 || strcmp(name_of(real), SCRIPT) == 0)
         return 1;
-    if (realpath("/proc/self/exe", self) && strcmp(real, self) == 0)
-        return 1;
-    descriptor = open(real, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (descriptor < 0)
-        return 0;
-    length = read(descriptor, first, sizeof first);
-    close(descriptor);
-    return length > 0 && memmem(first, (size_t)length, SHIM_MARK, strlen(SHIM_MARK)) != NULL;
+    return realpath("/proc/self/exe", self) && strcmp(real, self) == 0;
 }
 
 /* How often one program, given by its full path, was started among our ancestors. */

@@ -74,7 +74,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 #define JOURNAL "journal"
 #define LOG "calls-v8.log"
-#define SHIM_MARK "# The nvcc shim of nvccache."
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
 #define LARGEST_RECORD 67108864
@@ -82,7 +81,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define BLOB_TAIL 98
 #define REFRESHED_AFTER 21600
 #define LARGE_LOG 4194304
-#define MARK_WITHIN 8192
 #define NESTED 3
 #define WORTH_CLONING 1048576
 #define BLOCK 512
