@@ -145,18 +145,7 @@ MADE_UP(mkostemp64, (char *path, int flags), (path, flags))
 MADE_UP(mkostemps, (char *path, int suffix, int flags), (path, suffix, flags))
 MADE_UP(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags))
 
-char *mkdtemp(char *path)
-{
-    REAL(mkdtemp, NULL)
-    char *made = real(path);
-
-    if (made) {
-        int kept = errno;
-        observer_add('w', AT_FDCWD, made, 0, NULL);
-        errno = kept;
-    }
-    return made;
-}
+AFTER(if (result) changed('w', AT_FDCWD, path, 0), char *, NULL, mkdtemp, (char *path), (path))
 
 /* What has this name, links not followed. */
 static void look(int directory, const char *path)
@@ -220,16 +209,19 @@ static void went(int directory, const char *path, int result)
 #define MAKE(...) CHANGE('W', __VA_ARGS__)
 #define REMOVE(name, parameters, arguments, directory) \
     CHANGING(went(directory, path, result), name, parameters, arguments)
-/* A name that replaced an old one. */
-#define RENAME(name, parameters, arguments, from, to) \
+/* A name that replaced an old one, or was exchanged with it. */
+#define RENAME(name, parameters, arguments, from, to, flags) \
     int name parameters \
     { \
         REAL(name, -1) \
-        int lay = lies(to, path, 0), result = real arguments; \
-        went(from, old, result); \
-        if (lay && !result) \
+        int lay = lies(to, path, 0), is_exchange = (flags) & RENAME_EXCHANGE, result = real arguments; \
+        if (is_exchange) \
+            changed('w', from, old, result); \
+        else \
+            went(from, old, result); \
+        if (lay && !result && !is_exchange) \
             observer_add('z', to, path, 0, NULL); \
-        changed('w', to, path, result); \
+        changed((flags) & RENAME_NOREPLACE ? 'W' : 'w', to, path, result); \
         return result; \
     }
 /* A second name for a file. */
@@ -259,27 +251,14 @@ MAKE(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, 
 MAKE(symlinkat, (const char *target, int to, const char *path), (target, to, path), to, path)
 LINK(link, (const char *old, const char *path), (old, path), AT_FDCWD, AT_FDCWD)
 LINK(linkat, (int from, const char *old, int to, const char *path, int flags), (from, old, to, path, flags), from, to)
-RENAME(rename, (const char *old, const char *path), (old, path), AT_FDCWD, AT_FDCWD)
-RENAME(renameat, (int from, const char *old, int to, const char *path), (from, old, to, path), from, to)
+RENAME(rename, (const char *old, const char *path), (old, path), AT_FDCWD, AT_FDCWD, 0)
+RENAME(renameat, (int from, const char *old, int to, const char *path), (from, old, to, path), from, to, 0)
+RENAME(renameat2, (int from, const char *old, int to, const char *path, unsigned flags), (from, old, to, path, flags),
+       from, to, flags)
 REMOVE(unlink, (const char *path), (path), AT_FDCWD)
 REMOVE(unlinkat, (int directory, const char *path, int flags), (directory, path, flags), directory)
 REMOVE(rmdir, (const char *path), (path), AT_FDCWD)
 REMOVE(remove, (const char *path), (path), AT_FDCWD)
-
-int renameat2(int from, const char *old, int to, const char *path, unsigned flags)
-{
-    REAL(renameat2, -1)
-    int lay = lies(to, path, 0), result = real(from, old, to, path, flags);
-
-    if (flags & RENAME_EXCHANGE)
-        changed('w', from, old, result);
-    else
-        went(from, old, result);
-    if (lay && !result && !(flags & RENAME_EXCHANGE))
-        observer_add('z', to, path, 0, NULL);
-    changed(flags & RENAME_NOREPLACE ? 'W' : 'w', to, path, result);
-    return result;
-}
 
 /* A file with another date, length, mode, owner or attribute; an open one is named by its descriptor. */
 #define UPDATE(name, parameters, arguments) CHANGE('u', name, parameters, arguments, AT_FDCWD, path)

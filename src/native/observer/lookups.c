@@ -67,15 +67,10 @@ STAT(__fxstatat64, KIND, directory, path,
      (version, directory, path, status, flags))
 
 #ifdef STATX_TYPE
-int statx(int directory, const char *path, int flags, unsigned mask, struct statx *status)
-{
-    REAL(statx, -1)
-    int result = real(directory, path, flags, mask, status);
-
-    looked_up(KIND, directory, path, result, result ? 0 : status->stx_mode,
-              result ? 0 : makedev(status->stx_dev_major, status->stx_dev_minor), result ? 0 : status->stx_ino);
-    return result;
-}
+AFTER(looked_up(KIND, directory, path, result, result ? 0 : status->stx_mode,
+                result ? 0 : makedev(status->stx_dev_major, status->stx_dev_minor), result ? 0 : status->stx_ino),
+      int, -1, statx, (int directory, const char *path, int flags, unsigned mask, struct statx *status),
+      (directory, path, flags, mask, status))
 #endif
 
 #define ACCESS(name, parameters, arguments, directory) \

@@ -52,23 +52,19 @@ static void add_name(uint64_t value)
         find_name(value, 1);
 }
 
-void observer_opened(const char *path)
+static uint64_t digest_of(const char *text)
 {
     uint64_t value = DIGEST_START;
 
-    while (*path)
-        value = DIGEST_STEP(value, *path++);
-    if (find_name(value, 0))
-        observer_phase = 1;
+    while (*text)
+        value = DIGEST_STEP(value, *text++);
+    return value;
 }
 
-static uint64_t digest_of(const void *from, size_t length, uint64_t value)
+void observer_opened(const char *path)
 {
-    const char *at = from;
-
-    while (length--)
-        value = DIGEST_STEP(value, *at++);
-    return value;
+    if (find_name(digest_of(path), 0))
+        observer_phase = 1;
 }
 
 /* The value of a variable, which is given with its `=`; null if it is not set. */
@@ -88,7 +84,7 @@ static void add_names_of_variables(void)
     const char *value = value_of("BASH_ENV=");
 
     if (value)
-        add_name(digest_of(value, strlen(value), DIGEST_START));
+        add_name(digest_of(value));
 }
 
 /* The arguments, read in pieces: there may be megabytes of them, and main() has not been called yet. */

@@ -49,7 +49,7 @@ static const char *find_program(const char *name, char *room)
     }
 }
 
-static void before_exec(const char *path, char *const *words, char *const *variables)
+static void before_exec(const char *path)
 {
     observer_new_objects();
     observer_streams();
@@ -67,31 +67,22 @@ static void after_failed_exec(const char *path)
     errno = kept;
 }
 
-#define EXEC(name, path, variables, parameters, arguments) \
+#define EXEC(name, path, parameters, arguments) \
     int name parameters \
     { \
-        char room[EXEC_ROOM]; \
         REAL(name, -1) \
-        const char *program = find_program(path, room); \
-        before_exec(program, words, variables); \
+        __attribute__((unused)) char room[EXEC_ROOM]; \
+        const char *program = path; \
+        before_exec(program); \
         int result = real arguments; \
         after_failed_exec(program); \
         return result; \
     }
-#define EXEC_PATH(name, variables, parameters, arguments) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        before_exec(path, words, variables); \
-        int result = real arguments; \
-        after_failed_exec(path); \
-        return result; \
-    }
 
-EXEC_PATH(execve, variables, (const char *path, char *const *words, char *const *variables), (path, words, variables))
-EXEC_PATH(execv, environ, (const char *path, char *const *words), (path, words))
-EXEC(execvp, file, environ, (const char *file, char *const *words), (file, words))
-EXEC(execvpe, file, variables, (const char *file, char *const *words, char *const *variables),
+EXEC(execve, path, (const char *path, char *const *words, char *const *variables), (path, words, variables))
+EXEC(execv, path, (const char *path, char *const *words), (path, words))
+EXEC(execvp, find_program(file, room), (const char *file, char *const *words), (file, words))
+EXEC(execvpe, find_program(file, room), (const char *file, char *const *words, char *const *variables),
      (file, words, variables))
 
 int fexecve(int descriptor, char *const *words, char *const *variables)
@@ -118,35 +109,24 @@ static void after_spawn(const char *path, int error, long child)
     errno = kept;
 }
 
-int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
-{
-    REAL(posix_spawn, ENOSYS)
-    pid_t child = 0;
+#define SPAWN(name, program) \
+    int name(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, \
+             const posix_spawnattr_t *attributes, char *const *words, char *const *variables) \
+    { \
+        REAL(name, ENOSYS) \
+        __attribute__((unused)) char room[EXEC_ROOM]; \
+        pid_t child = 0; \
+        const char *path = program; \
+        observer_flush(); \
+        int error = real(&child, file, actions, attributes, words, variables); \
+        if (pid && !error) \
+            *pid = child; \
+        after_spawn(path, error, child); \
+        return error; \
+    }
 
-    observer_flush();
-    int error = real(&child, path, actions, attributes, words, variables);
-    if (pid && !error)
-        *pid = child;
-    after_spawn(path, error, child);
-    return error;
-}
-
-int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-                 const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
-{
-    REAL(posix_spawnp, ENOSYS)
-    char room[EXEC_ROOM];
-    pid_t child = 0;
-    const char *path = find_program(file, room);
-
-    observer_flush();
-    int error = real(&child, file, actions, attributes, words, variables);
-    if (pid && !error)
-        *pid = child;
-    after_spawn(path, error, child);
-    return error;
-}
+SPAWN(posix_spawn, file)
+SPAWN(posix_spawnp, find_program(file, room))
 
 /* Opened by the child before it executes another program, inside the C library. */
 int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int descriptor, const char *path, int flags,
@@ -213,34 +193,29 @@ pid_t _Fork(void)
     return forked(child);
 }
 
-static __attribute__((noreturn)) void leave_at_once(int status)
+static __attribute__((noreturn)) void leave(int status, void (*real)(int))
 {
-    observer_new_objects();
-    observer_end(status);
-    for (;;)
-        raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
-}
-
-void _exit(int status)
-{
-    leave_at_once(status);
-}
-
-void _Exit(int status)
-{
-    leave_at_once(status);
-}
-
-void quick_exit(int status)
-{
-    void (*real)(int) = (void (*)(int))observer_find("quick_exit");
-
     observer_new_objects();
     observer_end(status);
     if (real)
         real(status);
     for (;;)
         raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+void _exit(int status)
+{
+    leave(status, NULL);
+}
+
+void _Exit(int status)
+{
+    leave(status, NULL);
+}
+
+void quick_exit(int status)
+{
+    leave(status, (void (*)(int))observer_find("quick_exit"));
 }
 
 static void before_load(const char *name, int is_apart)
