@@ -27,6 +27,7 @@ _HEAD = """\
 #include <stdint.h>
 """
 _TYPES = {"Q": "uint64_t", "q": "int64_t", "I": "uint32_t"}
+_TYPES[replay_layout.SIGNED] = "struct replay_signature"
 
 
 def header() -> str:
@@ -64,8 +65,10 @@ def _names() -> list[str]:
         "BLOB_BUCKET": store.BLOB,
         "TAG_NAME": directory.TAG_NAME,
         "TAG": directory.TAG.decode(),
+        "TEMPORARY": directory.TEMPORARY,
         "JOURNAL": event_line.FOLDER,
         "LOG": event_line.LOG,
+        "SHIM_MARK": real_nvcc.SHIM_MARK.decode(),
         "TRIED": real_nvcc.TRIED_VARIABLE,
         "BOOT": signatures.BOOT,
     }
@@ -75,6 +78,7 @@ def _names() -> list[str]:
         "BLOB_TAIL": store.TAIL,
         "REFRESHED_AFTER": store.REFRESHED_AFTER,
         "LARGE_LOG": event_line.LARGE,
+        "MARK_WITHIN": real_nvcc.MARK_WITHIN,
         "NESTED": real_nvcc.NESTED,
         "WORTH_CLONING": products.WORTH_CLONING,
         "BLOCK": products.BLOCK,
@@ -89,7 +93,6 @@ def _names() -> list[str]:
 def _tables() -> list[str]:
     tables = {
         "VARIABLES_OF_CALL": replay.OF_CALL,
-        "OWN_PREFIXES": environment.OWN,
         "OWN_NAMES": real_nvcc.OWN_NAMES,
         "STATUS_OF_CALLER": sorted(facts.STATUS_OF_CALLER),
         "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),

@@ -14,20 +14,14 @@
 /* Files are opened without blocking, and never as our terminal. */
 #define FILE_FLAGS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 #define LARGE_PAGE (1 << 21) /* bytes */
+#define SETTLED 2 /* seconds after a change in which another one may not show in the dates, or is to be expected */
 
-static int has_tag(int top)
+static int has_tag(const char *cache)
 {
-    static const char tag[] = TAG;
-    char found[sizeof tag];
-    struct stat status;
-    int file = openat(top, TAG_NAME, O_RDONLY | FILE_FLAGS), has_it;
+    char path[ROOM], tag[sizeof TAG];
 
-    if (file < 0)
-        return 0;
-    has_it = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
-             read(file, found, sizeof tag - 1) == sizeof tag - 1 && memcmp(found, tag, sizeof tag - 1) == 0;
-    close(file);
-    return has_it;
+    return snprintf(path, sizeof path, "%s/" TAG_NAME, cache) < ROOM && read_file(path, tag, sizeof tag) > 0 &&
+           strcmp(tag, TAG) == 0;
 }
 
 /* A descriptor of a cache directory into which nobody else may write, or -1. So what it holds is trusted. */
@@ -38,7 +32,7 @@ int open_cache(const char *path)
 
     if (top < 0)
         return -1;
-    if (fstat(top, &status) == 0 && status.st_uid == geteuid() && !(status.st_mode & OF_OTHERS) && has_tag(top))
+    if (fstat(top, &status) == 0 && status.st_uid == geteuid() && !(status.st_mode & OF_OTHERS) && has_tag(path))
         return top;
     close(top);
     return -1;
@@ -60,7 +54,7 @@ int open_in(int top, const char *path, int flags, struct stat *status)
 
 /* The first `size` bytes of a file, or NULL. They are read and not mapped: if a mapped file is truncated or its
    disk fails, this process is killed and nothing compiles. Large records get huge pages, which halves CPU time. */
-const void *content_of(int file, uint64_t size)
+void *content_of(int file, uint64_t size)
 {
     char *content = aligned_alloc(LARGE_PAGE, (size / LARGE_PAGE + 1) * LARGE_PAGE);
     uint64_t length = 0;
@@ -87,7 +81,7 @@ int is_stale(const struct stat *status, const struct timespec *now)
     return status->st_mtim.tv_sec < now->tv_sec - REFRESHED_AFTER;
 }
 
-const void *section(const struct record *record, int number, uint32_t *count)
+void *section(const struct record *record, int number, uint32_t *count)
 {
     *count = record->head->sections[number].count;
     return record->start + record->head->sections[number].at;
@@ -105,7 +99,7 @@ static int is_of_call(struct record *record, uint64_t size, const struct call *c
     const char *block;
     uint32_t count;
 
-    record->head = (const struct replay_head *)record->start;
+    record->head = (struct replay_head *)record->start;
     if (memcmp(record->head->magic, REPLAY_MAGIC, sizeof record->head->magic) != 0 || record->head->size != size)
         return 0;
     sum_of(record->start + SUMMED_AFTER, size - SUMMED_AFTER, sum);
@@ -118,13 +112,14 @@ static int is_of_call(struct record *record, uint64_t size, const struct call *c
 
 int find_record(int top, const struct call *call, struct record *record)
 {
-    char path[sizeof REPLAY_BUCKET + NAME_ROOM + 4];
     struct stat status;
     uint64_t size;
     int file, is_found = 0;
 
-    sprintf(path, "%s/%.2s/%s", REPLAY_BUCKET, call->name, call->name);
-    file = open_in(top, path, O_RDONLY, &status);
+    sprintf(record->path, "%s/%.2s/%s", REPLAY_BUCKET, call->name, call->name);
+    record->settled = call->began.tv_sec - SETTLED;
+    record->is_touched = 0;
+    file = open_in(top, record->path, O_RDONLY, &status);
     if (file < 0)
         return 0;
     size = (uint64_t)status.st_size;
@@ -136,4 +131,21 @@ int find_record(int top, const struct call *call, struct record *record)
         futimens(file, NULL);
     close(file);
     return is_found;
+}
+
+/* Write the record with its new signatures; if that fails, a later call sums the files once more. */
+void renew_record(int top, const struct call *call, const struct record *record)
+{
+    char path[sizeof TEMPORARY + NAME_ROOM];
+    struct stat status;
+    int file;
+
+    sum_of(record->start + SUMMED_AFTER, record->head->size - SUMMED_AFTER, record->head->sum);
+    sprintf(path, "%s/%s", TEMPORARY, call->name); /* one call of all equal ones writes */
+    file = open_in(top, path, O_WRONLY | O_CREAT | O_EXCL, &status);
+    if (file < 0)
+        return;
+    if (!write_all(file, record->start, record->head->size) || renameat(top, path, top, record->path) != 0)
+        unlinkat(top, path, 0);
+    close(file);
 }

@@ -76,6 +76,8 @@ static int take_from_settings(const char *name, char *value)
     size = read_file(path, text, sizeof text);
     if (size < 0)
         return errno == ENOENT || errno == ENOTDIR;
+    if (size == sizeof text - 1)
+        return 0;
     for (line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, name, length) != 0 || line[length + strspn(line + length, " ")] != '=')

@@ -1,5 +1,5 @@
 /* The executable `nvccache`: replays a call that was made before if nothing has changed since, and starts Python
-   for all others. Each file calls only functions of files below it here (scripts/check_pages.py):
+   for all others. Each file calls only functions of files below it here (tests/test_native.py):
 
    nvccache.c   the order of steps
    script.c     running an nvcc that is a script
@@ -51,9 +51,12 @@ struct call {
 };
 
 struct record {
-    const unsigned char *start;
-    const struct replay_head *head;
+    unsigned char *start;
+    struct replay_head *head;
     const char *strings;
+    char path[sizeof REPLAY_BUCKET + NAME_ROOM + 4];
+    time_t settled; /* the time before which a change is sure to be seen in the dates */
+    int is_touched; /* it has signatures that its file lacks */
 };
 
 /* python.c: return if it cannot be started */
@@ -85,7 +88,7 @@ void note_event(int log, const struct call *call, const struct record *record);
 /* same.c */
 int is_same_environment(const struct record *record);
 int is_same_reader(const struct record *record);
-int are_same_files(const struct record *record);
+int are_same_files(struct record *record);
 
 /* process.c */
 int is_same_process(const struct record *record);
@@ -95,9 +98,10 @@ int has_room_for_temporary_files(void);
 /* cache.c */
 int open_cache(const char *path);
 int open_in(int top, const char *path, int flags, struct stat *status);
-const void *content_of(int file, uint64_t size);
+void *content_of(int file, uint64_t size);
 int find_record(int top, const struct call *call, struct record *record);
-const void *section(const struct record *record, int number, uint32_t *count);
+void renew_record(int top, const struct call *call, const struct record *record);
+void *section(const struct record *record, int number, uint32_t *count);
 const char *string(const struct record *record, uint32_t at);
 int is_stale(const struct stat *status, const struct timespec *now);
 
@@ -110,6 +114,7 @@ int find_setting(const char *variable, const char *name, char *value);
 const char *name_of(const char *path);
 int is_one_of(const char *word, const char *const *list);
 int read_file(const char *path, char *text, size_t size);
+int write_all(int file, const void *content, uint64_t size);
 
 /* xxh3.c: SUM bytes of a sum, in canonical form */
 void sum_of(const void *content, size_t size, unsigned char *sum);

@@ -32,21 +32,6 @@ struct pending {
     struct stat before; /* of a file that will be overwritten */
 };
 
-static int write_all(int file, const char *content, uint64_t size)
-{
-    while (size) {
-        ssize_t written = write(file, content, size);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return 0;
-        content += written;
-        size -= (uint64_t)written;
-    }
-    return 1;
-}
-
 /* The content of a blob, if its checksum is right; marks it as used. */
 static int take_blob(int top, const char *name, const struct replay_product *product, const struct timespec *now,
                      struct pending *one)

@@ -5,29 +5,10 @@
 
 #include "launcher.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
-
-static int print_to(int stream, const char *text, uint32_t size)
-{
-    while (size) {
-        ssize_t written = write(stream, text, size);
-
-        if (written > 0) {
-            text += written;
-            size -= (uint32_t)written;
-        } else if (errno == EAGAIN) {
-            nanosleep(&(struct timespec){0, 1000000}, NULL);
-        } else if (errno != EINTR) {
-            return 0;
-        }
-    }
-    return 1;
-}
 
 /* Whether the answer to a query can be written as nvcc writes it (see src/nvccache/machine/streams.py). */
 static int has_suited_streams(const struct record *record)
@@ -71,8 +52,8 @@ static int give(int top, const struct call *call, const struct record *record)
     sigaction(SIGPIPE, &ignore, &nobody_reads);
     is_given = give_products(top, call, record);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (is_given && (print_to(1, record->strings + head->output, head->output_size) || !head->is_query)) {
-        print_to(2, record->strings + head->messages, head->messages_size);
+    if (is_given && (write_all(1, record->strings + head->output, head->output_size) || !head->is_query)) {
+        write_all(2, record->strings + head->messages, head->messages_size);
         note_event(log, call, record);
         return 1;
     }
@@ -99,7 +80,10 @@ void answer_by_record(struct call *call)
     top = open_cache(call->cache);
     if (top < 0)
         return;
-    if (holds(top, call, &record) && give(top, call, &record))
+    if (holds(top, call, &record) && give(top, call, &record)) {
+        if (record.is_touched)
+            renew_record(top, call, &record);
         _exit(0);
+    }
     close(top);
 }

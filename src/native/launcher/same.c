@@ -14,46 +14,16 @@
 
 extern char **environ;
 
-static int is_setting(const char *entry)
+struct name {
+    const struct record *record;
+    const char *text;
+};
+
+/* The order of the record's variables, which are sorted. */
+static int by_name(const void *name, const void *variable)
 {
-    static const char *const prefixes[] = OWN_PREFIXES;
-
-    for (const char *const *prefix = prefixes; *prefix; prefix++)
-        if (strncmp(entry, *prefix, strlen(*prefix)) == 0)
-            return 1;
-    return 0;
-}
-
-static int is_ignored(const char *entry, size_t length)
-{
-    static const char *const names[] = IGNORED_VARIABLES;
-
-    for (const char *const *name = names; *name; name++)
-        if (strlen(*name) == length && memcmp(*name, entry, length) == 0)
-            return 1;
-    return 0;
-}
-
-/* The number of an environment entry among the record's variables, which are sorted; UINT32_MAX for none. */
-static uint32_t number_of(const struct record *record, const char *entry, size_t length)
-{
-    uint32_t low = 0, high;
-    const uint32_t *variables = section(record, IN_VARIABLES, &high);
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        const char *name = string(record, variables[middle]);
-        size_t named = strlen(name);
-        int order = memcmp(name, entry, named < length ? named : length);
-
-        if (order == 0 && named == length)
-            return middle;
-        if (order < 0 || (order == 0 && named < length))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return UINT32_MAX;
+    return strcmp(((const struct name *)name)->text,
+                  string(((const struct name *)name)->record, *(const uint32_t *)variable));
 }
 
 static int is_of_prefix(const struct record *record, const char *entry)
@@ -73,19 +43,25 @@ static int is_of_prefix(const struct record *record, const char *entry)
 /* Find the entries of the record's variables; 0 if one is set that must not be. */
 static int find_entries(const struct record *record, const char **found)
 {
-    for (char **entry = environ; *entry; entry++) {
-        size_t length = strcspn(*entry, "=");
-        uint32_t number = number_of(record, *entry, length);
+    static const char *const ignored[] = IGNORED_VARIABLES;
+    uint32_t count;
+    const uint32_t *variables = section(record, IN_VARIABLES, &count), *variable;
 
-        if (!length || !(*entry)[length])
-            return 0; /* without `=`, so no variable */
-        if (number != UINT32_MAX) {
-            if (found[number])
-                return 0; /* set twice */
-            found[number] = *entry;
-        } else if (is_setting(*entry) || (!is_ignored(*entry, length) && is_of_prefix(record, *entry))) {
+    for (char **entry = environ; *entry; entry++) {
+        char *end = strchr(*entry, '=');
+        int is_allowed;
+
+        if (!end || end == *entry)
+            return 0; /* no variable */
+        *end = '\0';
+        variable = bsearch(&(struct name){record, *entry}, variables, count, sizeof *variables, by_name);
+        is_allowed = variable ? !found[variable - variables] /* or it is set twice */
+                              : is_one_of(*entry, ignored) || !is_of_prefix(record, *entry);
+        *end = '=';
+        if (!is_allowed)
             return 0;
-        }
+        if (variable)
+            found[variable - variables] = *entry;
     }
     return 1;
 }
@@ -142,21 +118,66 @@ int is_same_reader(const struct record *record)
     return 1;
 }
 
-/* Modulo 2**64: a date may be any number, and the change time exposes one that wraps around. */
-static uint64_t nanoseconds(const struct timespec *time)
+/* The signature of a file; dates are modulo 2**64: they may be any number, and the change time exposes one that wraps
+   around. */
+static struct replay_signature signature_of(const struct stat *now)
 {
-    return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
+    return (struct replay_signature){
+        now->st_dev, now->st_ino, (uint64_t)now->st_size,
+        (int64_t)((uint64_t)now->st_mtim.tv_sec * 1000000000 + (uint64_t)now->st_mtim.tv_nsec),
+        (int64_t)((uint64_t)now->st_ctim.tv_sec * 1000000000 + (uint64_t)now->st_ctim.tv_nsec),
+    };
 }
 
-static int is_same_file(const struct replay_file *recorded, const struct stat *now)
+static int has_signature(const struct stat *now, const struct replay_signature *recorded)
 {
-    return now->st_dev == recorded->device && now->st_ino == recorded->inode &&
-           (uint64_t)now->st_size == recorded->size && nanoseconds(&now->st_mtim) == (uint64_t)recorded->modified &&
-           nanoseconds(&now->st_ctim) == (uint64_t)recorded->changed;
+    struct replay_signature found = signature_of(now);
+
+    return memcmp(&found, recorded, sizeof found) == 0;
+}
+
+/* Take over the signature of what was touched, if any further change is sure to change it (signatures.is_settled):
+   on the same device as before, whose dates were reliable, and with a date that is no image's. */
+static void sign_again(struct record *record, struct replay_signature *recorded, const struct stat *now)
+{
+    if (now->st_dev != recorded->device || !now->st_ctim.tv_nsec || now->st_ctim.tv_sec >= record->settled ||
+        now->st_mtim.tv_sec >= record->settled)
+        return;
+    *recorded = signature_of(now);
+    record->is_touched = 1;
+}
+
+/* Whether a file that was touched has its content. Python handles a link, and what changes while it is summed. */
+static int has_same_content(struct record *record, int directory, const char *path, struct replay_file *recorded)
+{
+    static const unsigned char none[SUM];
+    struct stat before, after;
+    unsigned char sum[SUM];
+    void *content = NULL;
+    int is_same, file = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (file < 0)
+        return 0;
+    if (memcmp(recorded->sum, none, SUM) != 0 && fstat(file, &before) == 0 && S_ISREG(before.st_mode) &&
+        (uint64_t)before.st_size == recorded->signature.size)
+        content = content_of(file, recorded->signature.size);
+    if (content)
+        sum_of(content, recorded->signature.size, sum);
+    is_same = content && memcmp(sum, recorded->sum, SUM) == 0 && fstat(file, &after) == 0;
+    if (is_same) {
+        struct replay_signature signature = signature_of(&before);
+
+        is_same = has_signature(&after, &signature);
+    }
+    if (is_same)
+        sign_again(record, &recorded->signature, &after);
+    free(content);
+    close(file);
+    return is_same;
 }
 
 /* The files of one directory. With a descriptor of it, the kernel need not resolve its path for each file. */
-static int are_same_here(const struct record *record, const struct replay_file *file, uint32_t count)
+static int are_same_here(struct record *record, struct replay_file *file, uint32_t count)
 {
     uint32_t directories;
     const uint32_t *paths = section(record, IN_DIRECTORIES, &directories);
@@ -164,25 +185,27 @@ static int are_same_here(const struct record *record, const struct replay_file *
     char joined[2 * PATH_MAX];
     int here = count < WORTH_OPENING ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), is_same = 1;
 
-    for (uint32_t index = 0; is_same && index < count; index++) {
-        const char *name = string(record, file[index].name);
+    for (; is_same && count; count--, file++) {
+        const char *name = string(record, file->name);
+        int directory = here < 0 ? AT_FDCWD : here;
         struct stat now;
 
         if (here < 0 && snprintf(joined, sizeof joined, "%s/%s", path, name) >= PATH_MAX)
             is_same = 0;
-        else
-            is_same = fstatat(here < 0 ? AT_FDCWD : here, here < 0 ? joined : name, &now, 0) == 0 &&
-                      is_same_file(&file[index], &now);
+        else if (here < 0)
+            name = joined;
+        is_same = is_same && fstatat(directory, name, &now, 0) == 0 &&
+                  (has_signature(&now, &file->signature) || has_same_content(record, directory, name, file));
     }
     if (here >= 0)
         close(here);
     return is_same;
 }
 
-static int are_signed_files_same(const struct record *record)
+static int are_signed_files_same(struct record *record)
 {
     uint32_t count, next;
-    const struct replay_file *files = section(record, IN_FILES, &count);
+    struct replay_file *files = section(record, IN_FILES, &count);
 
     for (uint32_t index = 0; index < count; index = next) {
         for (next = index + 1; next < count && files[next].directory == files[index].directory; next++)
@@ -193,33 +216,57 @@ static int are_signed_files_same(const struct record *record)
     return 1;
 }
 
-/* What a name refers to, links followed (src/nvccache/files/presence.py). */
-static uint32_t state_of(const char *path)
+/* What a name refers to, links followed (src/nvccache/files/presence.py), and whether it is a link. */
+static uint32_t state_of(const char *path, int *is_link)
 {
     struct stat now;
+    int status = lstat(path, &now);
 
-    if (stat(path, &now) != 0)
+    *is_link = status == 0 && S_ISLNK(now.st_mode);
+    if (*is_link)
+        status = stat(path, &now);
+    if (status != 0)
         return errno == ENOENT || errno == ENOTDIR ? '-' : '!';
     if (S_ISDIR(now.st_mode))
         return 'd';
     return S_ISREG(now.st_mode) && access(path, X_OK) == 0 ? 'x' : '+';
 }
 
-static int are_names_same(const struct record *record)
+/* Whether what was looked up in each directory is as it was; known from the signature of the directory, if that is
+   the same. A name that leads elsewhere may change without it. */
+static int are_names_same(struct record *record)
 {
-    uint32_t count;
-    const uint32_t *paths = section(record, IN_ABSENT, &count);
-    const struct replay_present *present;
+    uint32_t count, names;
+    struct replay_folder *folder = section(record, IN_FOLDERS, &count);
+    const struct replay_name *name = section(record, IN_NAMES, &names), *end;
+    char path[2 * PATH_MAX];
     struct stat now;
 
-    for (uint32_t index = 0; index < count; index++)
-        if (state_of(string(record, paths[index])) != '-')
-            return 0;
-    present = section(record, IN_PRESENT, &count);
-    for (uint32_t index = 0; index < count; index++)
-        if (state_of(string(record, present[index].path)) != present[index].state)
-            return 0;
-    paths = section(record, IN_PLAIN, &count);
+    for (; count; count--, folder++) {
+        const char *directory = string(record, folder->path);
+        int is_there = stat(directory, &now) == 0, has_links = 0, is_link;
+
+        end = name + folder->names;
+        if (is_there && has_signature(&now, &folder->signature)) {
+            name = end;
+            continue;
+        }
+        for (; name < end; name++, has_links |= is_link)
+            if (snprintf(path, sizeof path, "%s/%s", directory, string(record, name->name)) >= PATH_MAX ||
+                state_of(path, &is_link) != name->state)
+                return 0;
+        if (is_there && !has_links)
+            sign_again(record, &folder->signature, &now);
+    }
+    return 1;
+}
+
+static int are_directories_plain(const struct record *record)
+{
+    uint32_t count;
+    const uint32_t *paths = section(record, IN_PLAIN, &count);
+    struct stat now;
+
     for (uint32_t index = 0; index < count; index++)
         if (lstat(string(record, paths[index]), &now) == 0 && S_ISLNK(now.st_mode))
             return 0;
@@ -239,24 +286,29 @@ static int are_links_same(const struct record *record)
     return 1;
 }
 
-/* Whether paths still name the same directories, or none. */
+/* Whether paths still name the same directory as before: the first that does, of which each has the number. One
+   that does not exist is the same as no other. */
 static int are_identities_same(const struct record *record)
 {
-    uint32_t count;
+    uint32_t count, first;
     const struct replay_identity *identities = section(record, IN_IDENTITIES, &count);
-    struct stat now;
+    struct stat *now = calloc((size_t)count + 1, sizeof *now);
+    int is_same = now != NULL;
 
-    for (uint32_t index = 0; index < count; index++) {
-        if (stat(string(record, (uint32_t)identities[index].path), &now) != 0)
-            now.st_dev = 0, now.st_ino = 0;
-        if (now.st_dev != identities[index].device || now.st_ino != identities[index].inode)
-            return 0;
+    for (uint32_t index = 0; is_same && index < count; index++) {
+        int is_there = stat(string(record, identities[index].path), &now[index]) == 0;
+
+        for (first = 0; first < index; first++)
+            if (is_there && now[first].st_ino == now[index].st_ino && now[first].st_dev == now[index].st_dev)
+                break;
+        is_same = first == identities[index].first;
     }
-    return 1;
+    free(now);
+    return is_same;
 }
 
-int are_same_files(const struct record *record)
+int are_same_files(struct record *record)
 {
-    return are_signed_files_same(record) && are_names_same(record) && are_links_same(record) &&
-           are_identities_same(record);
+    return are_signed_files_same(record) && are_names_same(record) && are_directories_plain(record) &&
+           are_links_same(record) && are_identities_same(record);
 }

@@ -71,13 +71,7 @@ static int is_preloadable(const char *path)
 /* The start of a file, unless it is a compiled program. */
 static int read_script(const char *path, char *text, size_t size)
 {
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
-
-    if (file >= 0)
-        close(file);
-    text[length < 0 ? 0 : length] = '\0';
-    return length >= 0 && strncmp(text, ELFMAG, SELFMAG) != 0;
+    return read_file(path, text, size) >= 0 && strncmp(text, ELFMAG, SELFMAG) != 0;
 }
 
 /* Whether the interpreter that the first line of a script names can be watched; of `env`, also the program that it starts. */

@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay14"
+#define REPLAY_MAGIC "replay15"
 #define SUM 16
 #define SUMMED_AFTER 24 /* bytes of a record */
 
-enum { IN_CALL, IN_STRINGS, IN_DIRECTORIES, IN_FILES, IN_ABSENT, IN_PRESENT,
+enum { IN_CALL, IN_STRINGS, IN_DIRECTORIES, IN_FILES, IN_FOLDERS, IN_NAMES,
     IN_PLAIN, IN_LINKS, IN_IDENTITIES, IN_VARIABLES, IN_PREFIXES, IN_READER, IN_PRODUCTS, SECTIONS };
 
 struct replay_section { uint32_t at, count; };
@@ -34,29 +34,41 @@ struct replay_head {
 };
 _Static_assert(sizeof(struct replay_head) == 112 + SECTIONS * sizeof(struct replay_section), "a gap");
 
-struct replay_file {
+struct replay_signature {
     uint64_t device;
     uint64_t inode;
     uint64_t size;
     int64_t modified;
     int64_t changed;
+};
+_Static_assert(sizeof(struct replay_signature) == 40, "a gap");
+
+struct replay_file {
+    struct replay_signature signature;
+    unsigned char sum[16];
     uint32_t name;
     uint32_t directory;
 };
-_Static_assert(sizeof(struct replay_file) == 48, "a gap");
+_Static_assert(sizeof(struct replay_file) == 64, "a gap");
 
-struct replay_present {
+struct replay_folder {
+    struct replay_signature signature;
     uint32_t path;
+    uint32_t names;
+};
+_Static_assert(sizeof(struct replay_folder) == 48, "a gap");
+
+struct replay_name {
+    uint32_t name;
     uint32_t state;
 };
-_Static_assert(sizeof(struct replay_present) == 8, "a gap");
+_Static_assert(sizeof(struct replay_name) == 8, "a gap");
 
 struct replay_identity {
-    uint64_t device;
-    uint64_t inode;
-    uint64_t path;
+    uint32_t path;
+    uint32_t first;
 };
-_Static_assert(sizeof(struct replay_identity) == 24, "a gap");
+_Static_assert(sizeof(struct replay_identity) == 8, "a gap");
 
 struct replay_product {
     unsigned char sum[16];
@@ -68,12 +80,14 @@ struct replay_product {
 };
 _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
-#define REPLAY_BUCKET "replay-v14"
+#define REPLAY_BUCKET "replay-v15"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
+#define TEMPORARY "tmp"
 #define JOURNAL "journal"
 #define LOG "calls-v8.log"
+#define SHIM_MARK "# The nvcc shim of nvccache."
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
 #define LARGEST_RECORD 67108864
@@ -81,6 +95,7 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define BLOB_TAIL 98
 #define REFRESHED_AFTER 21600
 #define LARGE_LOG 4194304
+#define MARK_WITHIN 8192
 #define NESTED 3
 #define WORTH_CLONING 1048576
 #define BLOCK 512
@@ -88,8 +103,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define LINK_TRIES 3
 
 #define VARIABLES_OF_CALL {"PWD", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", 0}
-
-#define OWN_PREFIXES {"NVCCACHE_", "_NVCCACHE_", 0}
 
 #define OWN_NAMES {"nvccache", "nvccache-python", 0}
 

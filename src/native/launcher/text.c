@@ -22,7 +22,7 @@ int is_one_of(const char *word, const char *const *list)
     return 0;
 }
 
-/* Read a file and end it with NUL; the bytes read, or -1 if it cannot be read or does not fit. */
+/* Read a file, as far as there is room, and end it with NUL; the bytes read, or -1. */
 int read_file(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -31,13 +31,24 @@ int read_file(const char *path, char *text, size_t size)
 
     if (file < 0)
         return -1;
-    while (length < size && (got = read(file, text + length, size - length)) > 0)
+    while (length < size - 1 && (got = read(file, text + length, size - 1 - length)) > 0)
         length += (size_t)got;
     close(file);
-    if (got < 0 || length == size) {
-        errno = EFBIG;
-        return -1;
-    }
     text[length] = '\0';
-    return (int)length;
+    return got < 0 ? -1 : (int)length;
+}
+
+int write_all(int file, const void *content, uint64_t size)
+{
+    for (const char *rest = content; size;) {
+        ssize_t written = write(file, rest, size);
+
+        if (written > 0)
+            rest += written, size -= (uint64_t)written;
+        else if (written < 0 && errno == EAGAIN) /* a stream that does not block */
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+        else if (written == 0 || errno != EINTR)
+            return 0;
+    }
+    return 1;
 }

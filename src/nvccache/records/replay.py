@@ -1,8 +1,8 @@
 """Writes replay records, from which the launcher answers repeated calls without starting Python.
 
 A replay record is written when a call was compiled or was a direct hit. If the same call comes again and no
-input was touched, the launcher (launcher/replay.c) restores the outputs after one stat per input.
-replay_layout.py draws the record.
+input has changed, the launcher (launcher/replay.c) restores the outputs after one stat per input. It compares
+the content of sources that were only touched, or written again. replay_layout.py draws the record.
 
 The launcher looks for a record before it starts Python, and passes its name in `-X nvccache-replay=NAME`: the
 sum of argv, environment and cache directory, as far as that is known without Python. A call that would get
@@ -21,7 +21,9 @@ from nvccache import environment, outcomes, real_nvcc
 from nvccache.environment import OF_ARGUMENTS, WHOLE
 from nvccache.files import presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE
+from nvccache.files.signatures import UNKNOWN
 from nvccache.records import facts
+from nvccache.records.input_records import SOURCE
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
 from nvccache.store.directory import is_private
@@ -43,6 +45,8 @@ OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as typed
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # they locate the cache and the settings file
 MOST_PRODUCTS = 2  # of a call that is replayed, the depfile included
 _MOST_OUTPUT = 1 << 18  # bytes; the dependencies of a TU with 1,600 headers take half of that
+_MOST_SUMMED = 1 << 23  # bytes of all sources, which are read once more here
+_OF_SYSTEM = ("/usr/include", "/usr/lib")  # whose headers are seldom touched
 _OF_PROCESS = (facts.HOST, facts.CALLER)  # they may change while the machine runs
 
 
@@ -83,6 +87,7 @@ def add(
     checks = _Checks(input_record, since_ns)
     if not checks.add_search_for_nvcc(argv, request) or not checks.add_settings_file(environ):
         return False
+    checks.add_sums(request.nvcc)
     strings = replay_layout.Strings()
     products, stdout = _products(answer, strings, cache), _standard_output(answer, cache)
     process = _sums_of_process(input_record)
@@ -135,7 +140,7 @@ def _can_be_answered(
     known = (*input_record.signatures, *input_record.cache_signatures)
     read = {os.path.abspath(path) for path in input_record.files} if input_record.dates else set()
     return not (
-        signatures.UNKNOWN in known
+        UNKNOWN in known
         or len(input_record.cache_signatures) < len(input_record.caches)
         # PTX compiled by the user may name sources that are not read, so that their dates are not compared.
         or any(os.path.abspath(path) not in read for path, _ in input_record.dates)
@@ -151,7 +156,7 @@ def _can_be_answered(
 class _Checks:
     """The paths that the launcher checks, with the expected state of each, and further variables."""
 
-    __slots__ = ("_absent", "_files", "_input_record", "_links", "_present", "_since_ns", "variables")
+    __slots__ = ("_files", "_folders", "_input_record", "_links", "_since_ns", "_sums", "variables")
 
     def __init__(self, input_record: InputRecord, since_ns: int) -> None:
         self._input_record = input_record
@@ -160,24 +165,16 @@ class _Checks:
             zip(input_record.files, input_record.signatures, strict=True)
         )
         self._files.update(zip(input_record.caches, input_record.cache_signatures, strict=True))
-        self._absent: list[str] = []
-        self._present: list[tuple[str, str]] = []  # path, state
+        self._sums: dict[str, bytes] = {}  # of sources
+        self._folders = list(
+            zip(input_record.directories, input_record.directory_signatures, input_record.names, strict=True)
+        )
         self._links = list(input_record.links)
         self.variables = [*_OF_SETTINGS]
-        for directory, signature, names in zip(
-            input_record.directories, input_record.directory_signatures, input_record.names, strict=True
-        ):
-            if signature != signatures.UNKNOWN:
-                self._files[directory] = signature
-            else:  # checked name by name
-                for name in names:
-                    self._expect(os.path.join(directory, name[1:]), name[0])
 
     def _expect(self, path: str, state: str) -> None:
-        if state == ABSENT:
-            self._absent.append(path)
-        else:
-            self._present.append((path, state))
+        directory, name = map(os.fsdecode, _split(os.fsencode(path)))
+        self._folders.append((directory, UNKNOWN, [state + name]))
 
     def add_search_for_nvcc(self, argv: Sequence[str], request: Request) -> bool:
         """Add the paths tried in the search for nvcc; False if the search would now find another one."""
@@ -203,8 +200,37 @@ class _Checks:
         path = config_file(environ)
         if os.path.lexists(path):
             return self._add_file(path)
-        self._absent.append(path)
+        self._expect(path, ABSENT)
         return True
+
+    def add_sums(self, nvcc: str) -> None:
+        """Add the sums of sources that may be touched, the latest ones first: not of the system's.
+
+        Those whose dates count are left out, for the launcher to compare by signature alone.
+        """
+        from nvccache.files import keys, untrusted
+
+        given = self._input_record
+        toolkits = [f"{os.path.dirname(os.path.dirname(path))}/" for path in (nvcc, os.path.realpath(nvcc))]
+        dated = {os.path.abspath(path) for path, *_ in (*given.dates, *given.duplicates)}
+        sources = [
+            (signature[3], path, signature[2], digest)
+            for path, kind, signature, digest in zip(
+                given.files, given.kinds, given.signatures, given.digests, strict=True
+            )
+            if kind == SOURCE and not path.startswith((*_OF_SYSTEM, *toolkits))
+        ]
+        left = _MOST_SUMMED
+        for _, path, size, digest in sorted(sources, reverse=True):
+            if size > left or os.path.abspath(path) in dated:
+                continue
+            try:
+                content = untrusted.read_named(path)
+            except OSError:
+                continue
+            if keys.digest_bytes(content) == digest:
+                self._sums[path] = keys.sum_bytes(content)
+                left -= size
 
     def _add_file(self, path: str) -> bool:
         """Add the signature of a file; False if it has changed, or could without changing its signature."""
@@ -223,25 +249,25 @@ class _Checks:
         def add(path: str) -> int:
             return strings.add(os.fsencode(path))
 
-        paths = sorted((*_split(os.fsencode(path)), found) for path, found in self._files.items())
+        paths = sorted((*_split(os.fsencode(path)), found, path) for path, found in self._files.items())
         directories: dict[bytes, int] = {}
-        files = [
-            FORMATS["file"].pack(
-                *found, strings.add(name), directories.setdefault(directory, len(directories))
-            )
-            for directory, name, found in paths
-        ]
-        present = [FORMATS["present"].pack(add(path), ord(state)) for path, state in self._present]
-        identities = [
-            FORMATS["identity"].pack(*(signatures.of(path) or signatures.UNKNOWN)[:2], add(path))
-            for path, _ in self._input_record.identities
-        ]
+        files = []
+        for directory, name, found, path in paths:
+            at = directories.setdefault(directory, len(directories))
+            files.append(FORMATS["file"].pack(*found, self._sums.get(path, b""), strings.add(name), at))
+        folders, names = [], []
+        for path, found, looked_up in self._folders:
+            folders.append(FORMATS["folder"].pack(*found, add(path), len(looked_up)))
+            names += [FORMATS["name"].pack(add(name[1:]), ord(name[0])) for name in looked_up]
+        rows = self._input_record.identities
+        index = {path: number for number, (path, _) in enumerate(rows)}
+        identities = [FORMATS["identity"].pack(add(path), index[first]) for path, first in rows]
         links = [part for pair in dict.fromkeys(self._links) for part in pair]
         return {
             "files": b"".join(files),
             "directories": strings.add_all(directories),
-            "absent": strings.add_all(_raw(dict.fromkeys(self._absent))),
-            "present": b"".join(present),
+            "folders": b"".join(folders),
+            "names": b"".join(names),
             "plain": strings.add_all(_raw(self._input_record.plain)),
             "links": strings.add_all(_raw(links)),
             "identities": b"".join(identities),
@@ -260,12 +286,11 @@ def _split(path: bytes) -> tuple[bytes, bytes]:
 
 def _variables(recorded: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
     """The names of the relevant variables, sorted, and prefixes of those that must not be set otherwise."""
-    prefixes = [name[:-1] for name in recorded if name[-1:] == WHOLE]
+    prefixes = [*environment.OWN, *(name[:-1] for name in recorded if name[-1:] == WHOLE)]
     names = {name for name in recorded if name[-1:] != WHOLE and not name.startswith(environment.OWN)}
     names |= {
-        name for name in environ if name.startswith(tuple(prefixes)) and not environment.is_ignored(name)
+        name for name in environ if name.startswith(tuple(prefixes)) and name not in environment.OF_OTHERS
     }
-    names |= {name for name in environ if name.startswith(environment.OWN)}
     return sorted(_raw(names)), _raw(prefixes)
 
 

@@ -4,12 +4,14 @@
     call        all that identifies the call, compared byte for byte: its sum names the record
     strings     NUL-terminated, the first one empty; other sections refer to them by offset
     directories strings; directories that hold the `files`
-    files       struct replay_file, grouped by directory: their signatures (signatures.py)
-    absent      strings; paths that must not exist
-    present     struct replay_present: paths with their expected state (presence.py)
+    files       struct replay_file, grouped by directory: their signatures (signatures.py), and sums of those
+                that may be touched
+    folders     struct replay_folder: directories in which names were looked up, with their signatures
+    names       struct replay_name, in the order of the folders: these names, and the states (presence.py)
+                that they must have if the folder's signature has changed
     plain       strings; directories that must not be links
     links       pairs of strings: a path, and the path it must resolve to
-    identities  struct replay_identity: directories, which must be the same as before
+    identities  struct replay_identity: directories, of which the same ones must be the same as before
     variables   strings, sorted: the names of relevant variables, and of all NVCCACHE_ variables set
     prefixes    strings: no other variables with these prefixes may be set
     reader      numbers: effective user and group, then the supplementary groups, sorted
@@ -27,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay14"
+MAGIC = b"replay15"
 SUM = 16  # bytes of XXH3 in canonical form
 SUMMED_FROM = len(MAGIC) + SUM
 # Fields of the structures: a name and a format code of `struct`, ordered so that there is no padding.
@@ -47,17 +49,23 @@ HEAD = (
     ("messages", "I"),
     ("messages_size", "I"),
 )
-FILE = (
+SIGNATURE = (
     ("device", "Q"),
     ("inode", "Q"),
     ("size", "Q"),
     ("modified", "q"),  # nanoseconds
     ("changed", "q"),
+)
+SIGNED = "".join(code for _, code in SIGNATURE)
+FILE = (
+    ("signature", SIGNED),
+    ("sum", f"{SUM}s"),  # of the content, if that may count where the signature has changed; or zeros
     ("name", "I"),  # string
     ("directory", "I"),  # index
 )
-PRESENT = (("path", "I"), ("state", "I"))
-IDENTITY = (("device", "Q"), ("inode", "Q"), ("path", "Q"))  # zeros for a missing directory; string
+FOLDER = (("signature", SIGNED), ("path", "I"), ("names", "I"))  # string; number of names
+NAME = (("name", "I"), ("state", "I"))  # string; character
+IDENTITY = (("path", "I"), ("first", "I"))  # string; index of the first that is the same directory
 PRODUCT = (
     ("sum", f"{SUM}s"),  # of the content
     ("size", "Q"),  # of the content, bytes
@@ -66,7 +74,15 @@ PRODUCT = (
     ("content", "I"),  # string of this size
     ("unlink_first", "I"),  # 1 if an existing file is replaced
 )
-STRUCTURES = {"head": HEAD, "file": FILE, "present": PRESENT, "identity": IDENTITY, "product": PRODUCT}
+STRUCTURES = {
+    "head": HEAD,
+    "signature": SIGNATURE,
+    "file": FILE,
+    "folder": FOLDER,
+    "name": NAME,
+    "identity": IDENTITY,
+    "product": PRODUCT,
+}
 FORMATS = {name: struct.Struct("=" + "".join(code for _, code in row)) for name, row in STRUCTURES.items()}
 # The bytes of an element of each section: a byte, a number (plain, or the offset of a string), a pair of
 # them, or a structure.
@@ -75,8 +91,8 @@ SECTIONS = {
     "strings": 1,
     "directories": 4,
     "files": FORMATS["file"].size,
-    "absent": 4,
-    "present": FORMATS["present"].size,
+    "folders": FORMATS["folder"].size,
+    "names": FORMATS["name"].size,
     "plain": 4,
     "links": 8,
     "identities": FORMATS["identity"].size,

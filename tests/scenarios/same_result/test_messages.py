@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import pytest
 
 from installations import launcher_of_tree
+from nvccache.store import store
 from scenarios.support.both_ways import rebuild
 from scenarios.support.edits import compile_once, put
 from scenarios.support.terminals import MILLISECONDS, on_terminal
@@ -154,7 +156,7 @@ def test_a_terminal_shows_what_a_pipe_gets(loud: Workspace) -> None:
     assert cached_on_terminal(loud, *TALKING) == (expected, "direct_hit")
     loud.forget_calls()
     assert cached_on_terminal(loud, *TALKING) == (expected, "stage_hit")
-    (loud.directory / "a.cu").touch()
+    shutil.rmtree(loud.cache / store.REPLAY)
     assert cached_on_terminal(loud, *TALKING) == (expected, "direct_hit")
     _, counters = loud.since(lambda: loud.cached(*TALKING, **COLOURED))
     assert counters.outcome == "direct_hit"

@@ -5,7 +5,7 @@ Each runs in a child process, since much of this happens only while an interpret
 
 from __future__ import annotations
 
-import io
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,7 +17,6 @@ from click.testing import CliRunner
 import nvccache as package
 from made_events import event
 from nvccache import outcomes
-from nvccache.cli import output
 from nvccache.cli.group import commands
 from nvccache.store import event_line
 from nvccache.store.store import Store
@@ -47,11 +46,16 @@ def filled(cache_dir, tmp_path, monkeypatch):
     return cache_dir
 
 
-def end(argv, before="", **options):
+def start(argv, before="", **options):
     words = [sys.executable, "-c", PROGRAM.format(before=before), *argv]
-    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False, **options)
-    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
-    return done.returncode, done.stderr
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, **options)
+
+
+def end(argv, **options):
+    process = start(argv, **options)
+    _, sentence = process.communicate()
+    assert "Traceback" not in sentence and "Exception ignored" not in sentence, sentence
+    return process.returncode, sentence
 
 
 @pytest.mark.parametrize("argv", LINES, ids=" ".join)
@@ -113,26 +117,34 @@ def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
     assert isinstance(strict.exception, KeyError)
 
 
-class Terminal(io.StringIO):
-    encoding = "utf-8"
-
-    def isatty(self):
-        return True
-
-
 @pytest.mark.parametrize(
-    ("stream", "variables", "is_coloured"),
-    [
-        (Terminal, {}, True),
-        (io.StringIO, {}, False),
-        (Terminal, {"NO_COLOR": "1"}, False),
-        (Terminal, {"TERM": "dumb"}, False),
-    ],
+    ("variables", "is_terminal", "is_coloured"),
+    [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False)],
 )
-def test_colours_are_for_terminals_whose_user_wants_them(stream, variables, is_coloured, monkeypatch):
+def test_colours_are_for_terminals_whose_user_wants_them(
+    filled, variables, is_terminal, is_coloured, monkeypatch
+):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in {"TERM": "xterm", **variables}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stdout", stream())
-    output.say_parts((output.BAD, output.RED), " \x1b")
-    assert sys.stdout.getvalue() == ("\x1b[31m\x1b[1mbad\x1b[0m \\x1b\n" if is_coloured else "bad \\x1b\n")
+    environ = {**os.environ, "TERM": "xterm", "NVCCACHE_REMOTE": "file:///nowhere", **variables}
+    status = ["remote", "status"]
+    if is_terminal:
+        shown = on_terminal(status, environ)
+    else:
+        shown = start(status, stdout=subprocess.PIPE, env=environ).communicate()[0]
+    assert shown.startswith("\x1b[31m\x1b[1mbad \x1b[0m" if is_coloured else "bad  ")
+    assert is_coloured == ("\x1b" in shown)
+
+
+def on_terminal(argv, environ):
+    """A command's output when only stdout is a terminal."""
+    ours, theirs = os.openpty()
+    process = start(argv, stdout=theirs, env=environ)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    os.close(ours)
+    process.wait()
+    process.stderr.close()
+    return shown.decode()

@@ -9,6 +9,7 @@ import os
 import resource
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -18,13 +19,13 @@ import pytest
 
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
-from nvccache.records import facts
+from nvccache.records import facts, replay
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.store import event_line, events
 from nvccache.store.store import Store
-from replays import LEFT_TO_PYTHON
-from world import ARGUMENTS, DIGEST, OBJECT, answer_of_call, holds, replayed
+from replays import LEFT_TO_PYTHON, Launcher, stand_alone
+from world import ARGUMENTS, DIGEST, OBJECT, answer_of_call, holds, make_again, replayed
 
 
 def test_what_was_recorded_is_given(recorded, place, cache):
@@ -145,6 +146,101 @@ def test_what_the_launcher_could_not_check_or_do_is_not_recorded(launcher, compi
     assert launcher.record(compiler, ARGUMENTS, made, given)
     UNRECORDED[what](made, given, launcher)
     assert not launcher.record(compiler, ARGUMENTS, made, given)
+
+
+# Files that were touched: test_changes.py has each way of doing that.
+
+CHANGING_WHILE_READ = """\
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Gives a file another date with each part that is read of any. */
+static ssize_t read_and_touch(int file, void *room, size_t size)
+{
+    static long count;
+    struct timespec date = {++count, 0};
+
+    if (getenv("CHANGING"))
+        utimensat(AT_FDCWD, getenv("CHANGING"), (struct timespec[]){date, date}, 0);
+    return read(file, room, size);
+}
+#define read(file, room, size) read_and_touch(file, room, size)
+"""
+
+
+def test_what_was_touched_is_signed_again_once_its_dates_can_be_trusted(recorded, cache):
+    (path,) = recorded.records()
+    before = path.read_bytes()
+    os.utime("a.cu")
+    make_again("early")
+    os.symlink("../nowhere", "late/libm.so.6")
+    assert holds(recorded) and path.read_bytes() == before
+    time.sleep(3.1)
+    os.rename(f"{cache.root}/tmp", f"{cache.root}/moved")
+    assert holds(recorded) and path.read_bytes() == before, "a record that cannot be written is no fault"
+    os.rename(f"{cache.root}/moved", f"{cache.root}/tmp")
+    assert holds(recorded)
+    after = path.read_bytes()
+    for name, is_signed in (("a.cu", True), ("early", True), ("late", False)):
+        signature = struct.pack("=QQQqq", *signatures.of(name))
+        assert (signature in before, signature in after) == (False, is_signed), name
+    assert (len(after), os.stat(path).st_mode & 0o777) == (len(before), 0o600)
+    assert os.listdir(f"{cache.root}/tmp") == []
+    assert holds(recorded) and path.read_bytes() == after
+    Path("nowhere").touch()
+    assert not holds(recorded), "what a name leads to may change without its directory"
+
+
+def test_a_file_that_changes_while_it_is_read_is_left_to_python(recorded, workers_base, tmp_path):
+    (tmp_path / "changing.h").write_text(CHANGING_WHILE_READ)
+    program = stand_alone(workers_base, "-D_GNU_SOURCE", "-include", str(tmp_path / "changing.h"))
+    launcher = Launcher(program, recorded.environ["NVCCACHE_DIR"], recorded.environ, [str(program)])
+    launcher.front[1:] = recorded.front[1:]
+    assert launcher.record(launcher.front[1], ARGUMENTS, replayed(), answer_of_call())
+    assert not holds(launcher, CHANGING="a.cu")
+    assert holds(launcher)
+
+
+def _header(*facts: str, is_linked: bool = False):
+    """Takes facts out of the record, and the link to the header, unless `is_linked`."""
+
+    def change(made, _):
+        for name in facts:
+            setattr(made, name, [])
+        if not is_linked:
+            del made.files[2], made.digests[2], made.signatures[2]
+            made.kinds, made.links = made.kinds[:2] + made.kinds[3:], []
+
+    return change
+
+
+TOUCHED = {
+    "a source": ("a.cu", lambda made, _: None, True),
+    "a header": ("late/a.h", _header("dates", "duplicates"), True),
+    "one whose date was asked for": ("late/a.h", _header("duplicates"), False),
+    "one of several copies": ("late/a.h", _header("dates"), False),
+    "one that a link leads to": ("late/a.h", _header("dates", "duplicates", is_linked=True), False),
+    "another content than was compiled": (
+        "a.cu",
+        lambda made, _: made.digests.__setitem__(0, "0" * 64),
+        False,
+    ),
+    "of the toolkit": ("a.cu", lambda made, _: made.files.__setitem__(0, os.path.abspath("a.cu")), False),
+    "one that is too large": ("a.cu", lambda _, patch: patch.setattr(replay, "_MOST_SUMMED", 3), False),
+}
+
+
+@pytest.mark.parametrize("what", TOUCHED)
+def test_the_content_of_sources_counts_if_they_were_touched(launcher, compiler, monkeypatch, what):
+    path, change, is_summed = TOUCHED[what]
+    made = replayed()
+    change(made, monkeypatch)
+    assert launcher.record(compiler, ARGUMENTS, made, answer_of_call())
+    assert holds(launcher)
+    os.utime(path)
+    assert holds(launcher) == is_summed
 
 
 # What the machine and the process say.

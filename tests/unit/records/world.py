@@ -7,6 +7,7 @@ the compiled launcher.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,6 +119,12 @@ def become_link(directory: str, target: str = "moved") -> None:
     os.symlink(target, directory)
 
 
+def make_again(directory: str) -> None:
+    shutil.copytree(directory, "copy", symlinks=True)
+    shutil.rmtree(directory)
+    os.rename("copy", directory)
+
+
 def rewrite_under_the_old_date(path: str) -> None:
     status = os.stat(path)
     write(path, path.upper())
@@ -128,7 +135,7 @@ def rewrite_under_the_old_date(path: str) -> None:
 class Change:
     """What is done, which field of an input record notices it, and what that says.
 
-    Without differences only the launcher refuses, which knows files by signatures alone.
+    Without differences only the launcher refuses.
     """
 
     component: str
@@ -151,16 +158,15 @@ def _names(do: Callable[[], object], *differences: tuple[str, str]) -> Change:
 
 
 CHANGES = {
-    "touched": _files(lambda: os.utime("a.cu")),
     "rewritten": _files(lambda: write("a.cu"), ("changed", "a.cu")),
     "rewritten under the old date": _files(lambda: rewrite_under_the_old_date("a.cu"), ("changed", "a.cu")),
-    "replaced by the same": _files(lambda: (write("copy", "a.cu"), os.rename("copy", "a.cu"))),
     "gone": _files(lambda: os.unlink("a.cu"), ("gone", "a.cu")),
     "a directory instead": _files(lambda: (os.unlink("a.cu"), os.mkdir("a.cu")), ("changed", "a.cu")),
     "a FIFO instead": _files(lambda: (os.unlink("a.cu"), os.mkfifo("a.cu")), ("changed", "a.cu")),
     "a link to the same": _files(
         lambda: (os.rename("a.cu", "copy"), os.symlink("copy", "a.cu")), ("moved", "a.cu")
     ),
+    "a program is touched": Change("kinds", lambda: os.utime("tool")),
     "a program that cannot be run": Change("kinds", lambda: os.chmod("tool", 0o644), [("changed", "tool")]),
     "content by two names": Change(
         "digests",
@@ -181,7 +187,6 @@ CHANGES = {
     "a name in a directory with a signature": Change(
         "directories", lambda: write("early/a.h"), [("appeared", "early/a.h")]
     ),
-    "another name there": Change("directory_signatures", lambda: write("early/z.h")),
     "a library found first": _names(lambda: write("late/libm.so.6"), ("appeared", "late/libm.so.6")),
     "an absent name appears": _names(lambda: write("listed/a.h"), ("appeared", "listed/a.h")),
     "as a directory": _names(lambda: os.mkdir("listed/sub"), ("appeared", "listed/sub")),
@@ -245,8 +250,14 @@ CHANGES = {
     "the depfile leads nowhere": Change("call", lambda: os.symlink("nowhere", "out/a.d")),
     "no directory for the product": Change("call", lambda: os.rename("out", "elsewhere")),
 }
-# Whatever nothing depends on.
+# What leaves all as it was, or is what nothing depends on.
 UNRELATED = {
+    "a source is touched": Change("", lambda: os.utime("a.cu")),
+    "it is written again": Change("", lambda: write("a.cu", "a.cu")),
+    "it is replaced by the same": Change("", lambda: (write("copy", "a.cu"), os.rename("copy", "a.cu"))),
+    "it may be read by fewer": Change("", lambda: os.chmod("a.cu", 0o400)),
+    "another name in a directory with a signature": Change("", lambda: write("early/z.h")),
+    "directories are made again": Change("", lambda: (make_again("early"), make_again("listed"))),
     "a new file": Change("", lambda: (write("z.h"), write("listed/z.h"))),
     "a file in a plain directory": Change("", lambda: write("early/other.h")),
     "another variable": Change("", variables={"OTHER": "4", "GROUP": "x", "ASKED_": "6"}),
@@ -256,6 +267,7 @@ UNRELATED = {
 # Fields of an input record without a change of their own.
 COVERED = {
     "signatures": "of the files",
+    "directory_signatures": "of what is looked up in them",
     "is_observed": "whether the rest may be relied upon at all",
     "reader": "who may read the files: see the tests of another user",
 }
