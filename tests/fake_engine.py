@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import zstandard
 
 from nvccache.remote_execution import protocol
 from nvccache.remote_execution.protocol import messages
@@ -40,16 +39,9 @@ NO_TIMES = "does not tell when an action began"
 class FakeEngine:
     """`executed` counts actions that ran; `seen` are the requests by the name of the method."""
 
-    def __init__(
-        self,
-        folder: Path,
-        trouble: str = "",
-        compresses: bool = False,
-        tls: tuple[bytes, bytes] | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, trouble: str = "", tls: tuple[bytes, bytes] | None = None) -> None:
         self.folder = folder
         self.trouble = trouble
-        self.compresses = compresses
         self.blobs: dict[str, bytes] = {}
         self.results: dict[str, Any] = {}
         self.executed = 0
@@ -89,18 +81,16 @@ class FakeEngine:
             token = dict(self.metadata).get("authorization", "")  # repeated, as some servers do
             context.abort(grpc.StatusCode.UNAUTHENTICATED, f"no token {token}".strip())
         major = 3 if self.trouble == OTHER_VERSION else 2
-        compressors = [1] if self.compresses else []
         function = 9 if self.trouble == OTHER_DIGESTS else 1
         return messages.ServerCapabilities(
-            cache_capabilities={
-                "digest_functions": [function], "supported_compressors": compressors,
-            },
+            cache_capabilities={"digest_functions": [function]},
             execution_capabilities={
-                "digest_function": function, "exec_enabled": self.trouble != EXECUTES_NOTHING,
+                "digest_function": function,
+                "exec_enabled": self.trouble != EXECUTES_NOTHING,
             },
             low_api_version={"major": major},
             high_api_version={"major": major},
-        )  # fmt: skip
+        )
 
     def FindMissingBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
         missing = [digest for digest in request.blob_digests if digest.hash not in self.blobs]
@@ -115,12 +105,7 @@ class FakeEngine:
         return answer
 
     def Write(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        content, name = b"", ""
-        for request in requests:
-            name = name or request.resource_name
-            content += request.data
-        if "compressed-blobs" in name:
-            content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+        content = b"".join(request.data for request in requests)
         self.blobs[protocol.digest_of(content)[0]] = content
         return messages.WriteResponse(committed_size=len(content))
 
@@ -129,15 +114,8 @@ class FakeEngine:
         if self.trouble == LOSES_OUTPUT or name not in self.blobs:
             context.abort(grpc.StatusCode.NOT_FOUND, "evicted")
         content = self._content(name)
-        if "compressed-blobs" in request.resource_name:
-            content = zstandard.compress(content)
         for start in range(0, len(content), 1 << 16):
             yield messages.ReadResponse(data=content[start : start + (1 << 16)])
-
-    def GetActionResult(self, request: Any, context: Any) -> Any:  # noqa: N802
-        if request.action_digest.hash not in self.results:
-            context.abort(grpc.StatusCode.NOT_FOUND, "not known")
-        return self.results[request.action_digest.hash]
 
     def Execute(self, request: Any, context: Any) -> Any:  # noqa: N802
         yield self._operation(2)
@@ -147,13 +125,15 @@ class FakeEngine:
         yield self._operation(3)
         if self.trouble == DIES:
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
-        result = self._execute(request.action_digest.hash)
+        name = request.action_digest.hash
+        is_cached = name in self.results
+        result = self.results[name] if is_cached else self._execute(name)
         self.altered(result)
         if not result.exit_code:
-            self.results[request.action_digest.hash] = result
+            self.results[name] = result
         operation = self._operation(4)
         operation.done = True
-        answer = messages.ExecuteResponse(result=result)
+        answer = messages.ExecuteResponse(result=result, cached_result=is_cached)
         operation.response.value = answer.SerializeToString()
         yield operation
 

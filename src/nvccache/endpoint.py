@@ -14,12 +14,11 @@ import os
 from nvccache.values import dataclass, field
 
 GRPC, GRPCS, PREFIX = "grpc", "grpcs", "prefix"
-INPUT, WORKER = "input", "worker"  # where the tools come from: sent along, or installed on the worker
 # An installation may lack the package with the clients.
 PACKAGE = "nvccache.remote_execution"
 NOT_INSTALLED = f"nothing is sent: there is no package `{PACKAGE}`"
 _FILES = ("ca", "cert", "key", "token_file")
-_OPTIONS = ("instance", "toolchain", "queue", "deadline", "property", *_FILES)
+_OPTIONS = ("instance", "queue", "deadline", "property", *_FILES)
 _MOST_SECONDS = 86400
 
 
@@ -36,7 +35,6 @@ class Endpoint:
     target: str = ""  # host and port
     launcher: list[str] = field(default_factory=list)  # its argv
     instance: str = ""
-    toolchain: str = INPUT
     queue: float = 10.0  # the longest wait of a stage for a worker
     deadline: float = 300.0  # for a stage in all, in seconds: a worker that hangs holds a build up no longer
     files: dict[str, str] = field(default_factory=dict)
@@ -85,7 +83,7 @@ def parse(text: str) -> Endpoint:
     if scheme not in (GRPC, GRPCS) or not authority.startswith("//") or not host or not port.isdecimal():
         raise EndpointError("it is neither of the form `grpc://host:port` nor `prefix:srun -n1 --`")
     for pair in filter(None, query.split("&")):
-        _take_option(endpoint, *pair.partition("=")[::2])
+        _set_option(endpoint, *pair.partition("=")[::2])
     if scheme == GRPC and endpoint.files:
         # On an unencrypted connection anyone could read a token.
         raise EndpointError("its certificates and tokens need `grpcs://`")
@@ -94,7 +92,7 @@ def parse(text: str) -> Endpoint:
     return endpoint
 
 
-def _take_option(endpoint: Endpoint, name: str, value: str) -> None:
+def _set_option(endpoint: Endpoint, name: str, value: str) -> None:
     from urllib.parse import unquote
 
     if name not in _OPTIONS:
@@ -105,10 +103,6 @@ def _take_option(endpoint: Endpoint, name: str, value: str) -> None:
         if not value.startswith("/"):
             raise EndpointError(f"its option `{name}` is not the absolute path of a file")
         endpoint.files[name] = value
-    elif name == "toolchain":
-        if value not in (INPUT, WORKER):
-            raise EndpointError("its option `toolchain` is neither `input` nor `worker`")
-        endpoint.toolchain = value
     elif name == "instance":
         endpoint.instance = value.strip("/")
     elif name == "property":
@@ -118,7 +112,5 @@ def _take_option(endpoint: Endpoint, name: str, value: str) -> None:
         endpoint.properties.append((key, setting))
     elif not value.isdecimal() or not 0 < int(value) <= _MOST_SECONDS:
         raise EndpointError(f"its option `{name}` is not a number of seconds up to {_MOST_SECONDS}")
-    elif name == "queue":
-        endpoint.queue = float(value)
     else:
-        endpoint.deadline = float(value)
+        setattr(endpoint, name, float(value))

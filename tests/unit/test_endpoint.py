@@ -9,14 +9,10 @@ from nvccache.endpoint import EndpointError
 
 
 def test_an_engine_has_host_port_and_options() -> None:
-    found = endpoint.parse(
-        "grpc://build.example:50051?instance=main&toolchain=worker&queue=3&property=pool:gpu"
-    )
-    assert (found.target, found.instance, found.toolchain, found.queue) == (
-        "build.example:50051", "main", "worker", 3.0,
-    )  # fmt: skip
-    assert found.properties == [("pool", "gpu")]
-    assert found.shown == "grpc://build.example:50051/main"
+    where = endpoint.parse("grpc://build.example:50051?instance=main&queue=3&property=pool:gpu")
+    assert (where.target, where.instance, where.queue) == ("build.example:50051", "main", 3.0)
+    assert where.properties == [("pool", "gpu")]
+    assert where.shown == "grpc://build.example:50051/main"
 
 
 def test_files_of_certificates_and_tokens_go_with_tls() -> None:
@@ -39,7 +35,6 @@ def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
         ("grpc://host", "neither of the form"),
         ("grpc://user:hidden@host:5", "a user or a password"),
         ("grpc://host:5?hidden=1", "an unknown option"),
-        ("grpc://host:5?toolchain=hidden", "neither `input` nor `worker`"),
         ("grpc://host:5?queue=hidden", "not a number of seconds"),
         ("grpc://host:5?queue=nan", "not a number of seconds"),
         ("grpc://host:5?property=hidden", "name:value"),

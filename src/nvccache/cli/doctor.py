@@ -197,7 +197,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
         again = "pip install --force-reinstall nvccache"
         yield Finding(BAD, "executor", endpoint.NOT_INSTALLED, (), (again,))
         return
-    yield from checks.of_executor(settings)
+    yield from checks.check_executor(settings)
     if outage := stats.outage_of_executor(settings):
         until = format_time(outage.until, "%H:%M:%S")
         yield Finding(ODD, "executor", f"compiles send nothing until {until}: {outage.text}")

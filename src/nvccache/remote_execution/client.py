@@ -5,11 +5,10 @@ Checks the digest of everything that it receives. Unaware of stages.
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
-
-import zstandard
 
 from nvccache.endpoint import Endpoint
 from nvccache.remote_execution import faults, protocol
@@ -19,8 +18,9 @@ from nvccache.values import dataclass
 
 _API = "/build.bazel.remote.execution.v2."
 _BYTES = "/google.bytestream.ByteStream/"
-_SHA256, _ZSTD = 1, 1
+_SHA256 = 1
 _API_VERSION = 2  # major
+_QUEUED = (1, 2)  # values of ExecutionStage; CACHE_CHECK (1) counts as queued
 _CALL_SECONDS = 5.0  # timeout of a call that executes and transfers nothing
 _SLOWEST_BYTES = 1 << 20  # per second: extends the timeout of a transfer
 # A stage has a few small blobs, which go in one message, below the usual limit of 4 MiB. Others are streams.
@@ -54,23 +54,23 @@ class Client(Connection):
         super().__init__(endpoint)
         self._instance = endpoint.instance
         self._resource_prefix = f"{endpoint.instance}/" if endpoint.instance else ""
-        self._compresses = False
+        self._is_queued = self._is_queue_timeout = False
         self.sent_bytes = self.fetched_bytes = 0
 
     def check(self) -> None:
         """Raise ExecutorError if the engine lacks a needed capability."""
         request = messages.GetCapabilitiesRequest(instance_name=self._instance)
         path = f"{_API}Capabilities/GetCapabilities"
-        found = self.request(path, request, messages.ServerCapabilities, _CALL_SECONDS)
-        if not found.low_api_version.major <= _API_VERSION <= (found.high_api_version.major or 2):
+        capabilities = self.request(path, request, messages.ServerCapabilities, _CALL_SECONDS)
+        low, high = capabilities.low_api_version.major, capabilities.high_api_version.major
+        if not low <= _API_VERSION <= (high or _API_VERSION):
             raise ExecutorError(faults.BROKEN, "it does not speak version 2 of the API")
-        cache, execution = found.cache_capabilities, found.execution_capabilities
+        cache, execution = capabilities.cache_capabilities, capabilities.execution_capabilities
         if not execution.exec_enabled:
             raise ExecutorError(faults.BROKEN, "it executes nothing")
         functions = {*cache.digest_functions, *execution.digest_functions, execution.digest_function}
         if _SHA256 not in functions and functions - {0}:
             raise ExecutorError(faults.BROKEN, "it does not use SHA-256 digests")
-        self._compresses = _ZSTD in cache.supported_compressors
 
     def send(self, blobs: Iterable[Blob]) -> None:
         """Send what the engine lacks."""
@@ -78,44 +78,67 @@ class Client(Connection):
         digests = [digest_message(blob.digest) for blob in wanted.values()]
         request = messages.FindMissingBlobsRequest(instance_name=self._instance, blob_digests=digests)
         path = f"{_API}ContentAddressableStorage/FindMissingBlobs"
-        found = self.request(path, request, messages.FindMissingBlobsResponse, _CALL_SECONDS)
-        missing = [wanted[digest.hash] for digest in found.missing_blob_digests if digest.hash in wanted]
+        answer = self.request(path, request, messages.FindMissingBlobsResponse, _CALL_SECONDS)
+        missing = [wanted[digest.hash] for digest in answer.missing_blob_digests if digest.hash in wanted]
         self._send_small([blob for blob in missing if blob.digest[1] <= _SMALL_BYTES])
         for blob in missing:
             if blob.digest[1] > _SMALL_BYTES:
                 self._stream(blob)
 
-    def cached_result(self, action: Digest) -> Any:
-        """The ActionResult in the engine's action cache; raises ExecutorError if there is none."""
-        digest = digest_message(action)
-        request = messages.GetActionResultRequest(instance_name=self._instance, action_digest=digest)
-        return self.request(
-            f"{_API}ActionCache/GetActionResult", request, messages.ActionResult, _CALL_SECONDS
-        )
-
-    def execute(self, action: Digest, watch: Callable[[Any], None], seconds: float) -> Any:
-        """Execute an action and return the ExecuteResponse; `watch` gets each Operation meanwhile."""
+    def execute(self, action: Digest, queue: float, seconds: float) -> Any:
+        """The ExecuteResponse of an action, which may wait `queue` seconds for a worker."""
+        timer = threading.Timer(queue, self._check_queue)
+        timer.daemon = True
+        timer.start()
         request = messages.ExecuteRequest(instance_name=self._instance, action_digest=digest_message(action))
-        for operation in self.read(f"{_API}Execution/Execute", request, messages.Operation, seconds):
-            watch(operation)
-            if not operation.done:
-                continue
-            if operation.WhichOneof("result") == "error":
-                raise self.error_of_status(operation.error)
-            response = messages.ExecuteResponse.FromString(operation.response.value)
-            if response.status.code:
-                raise self.error_of_status(response.status)
-            return response
+        try:
+            for operation in self.read(f"{_API}Execution/Execute", request, messages.Operation, seconds):
+                metadata = messages.ExecuteOperationMetadata.FromString(operation.metadata.value)
+                self._is_queued = metadata.stage in _QUEUED
+                if operation.done:
+                    return self._response(operation)
+        except ExecutorError:
+            if self._is_queue_timeout:
+                text = f"it waited {queue:g} s for a worker"
+                raise ExecutorError(faults.NO_WORKERS, text) from None
+            raise
+        finally:
+            timer.cancel()
         raise ExecutorError(faults.UNREACHABLE, "the stream ended before the operation was done")
 
     def fetch(self, digest: Digest) -> bytes:
         """The content with this digest; raises ExecutorError if it is missing or another one."""
-        if digest[1] > _LARGEST:
+        name, size = digest
+        if size > _LARGEST:
             raise ExecutorError(faults.BROKEN, "an output is too large")
-        content = self._read(digest) if digest[1] > 0 else b""
+        parts = []
+        if size > 0:
+            request = messages.ReadRequest(resource_name=f"{self._resource_prefix}blobs/{name}/{size}")
+            seconds = _CALL_SECONDS + size / _SLOWEST_BYTES
+            received = 0
+            for message in self.read(f"{_BYTES}Read", request, messages.ReadResponse, seconds):
+                parts.append(message.data)
+                received += len(message.data)
+                if received > size:
+                    raise ExecutorError(faults.BROKEN, "it sends a blob larger than its digest says")
+            self.fetched_bytes += received
+        content = b"".join(parts)
         if protocol.digest_of(content) != digest:
             raise ExecutorError(faults.BROKEN, "it sends a blob with another digest")
         return content
+
+    def _check_queue(self) -> None:
+        if self._is_queued:
+            self._is_queue_timeout = True
+            self.cancel()
+
+    def _response(self, operation: Any) -> Any:
+        if operation.WhichOneof("result") == "error":
+            raise self.error_of_status(operation.error)
+        response = messages.ExecuteResponse.FromString(operation.response.value)
+        if response.status.code:
+            raise self.error_of_status(response.status)
+        return response
 
     def _send_small(self, blobs: list[Blob]) -> None:
         if not blobs:
@@ -131,43 +154,22 @@ class Client(Connection):
                 raise self.error_of_status(part.status)
 
     def _stream(self, blob: Blob) -> None:
-        content, kind = blob.read(), "blobs"
-        if self._compresses:
-            content, kind = zstandard.compress(content, 1), "compressed-blobs/zstd"
+        content = blob.read()
         name, size = blob.digest
-        resource = f"{self._resource_prefix}uploads/{uuid.uuid4()}/{kind}/{name}/{size}"
-        self.sent_bytes += len(content)
+        resource = f"{self._resource_prefix}uploads/{uuid.uuid4()}/blobs/{name}/{size}"
+        self.sent_bytes += size
 
         def parts() -> Iterator[Any]:
-            for start in range(0, len(content), _CHUNK):
+            for start in range(0, size, _CHUNK):
                 yield messages.WriteRequest(
                     resource_name=resource if not start else "",
                     write_offset=start,
-                    finish_write=start + _CHUNK >= len(content),
+                    finish_write=start + _CHUNK >= size,
                     data=content[start : start + _CHUNK],
                 )
 
-        seconds = _CALL_SECONDS + len(content) / _SLOWEST_BYTES
-        answer = self.request(f"{_BYTES}Write", parts(), messages.WriteResponse, seconds)
-        if answer.committed_size not in (-1, size, len(content)):
+        answer = self.request(
+            f"{_BYTES}Write", parts(), messages.WriteResponse, _CALL_SECONDS + size / _SLOWEST_BYTES
+        )
+        if answer.committed_size not in (-1, size):
             raise ExecutorError(faults.BROKEN, "it accepted only part of a blob")
-
-    def _read(self, digest: Digest) -> bytes:
-        name, size = digest
-        kind = "compressed-blobs/zstd" if self._compresses else "blobs"
-        request = messages.ReadRequest(resource_name=f"{self._resource_prefix}{kind}/{name}/{size}")
-        seconds = _CALL_SECONDS + size / _SLOWEST_BYTES
-        parts, received = [], 0
-        for message in self.read(f"{_BYTES}Read", request, messages.ReadResponse, seconds):
-            parts.append(message.data)
-            received += len(message.data)
-            if received > size + _CHUNK:
-                raise ExecutorError(faults.BROKEN, "it sends a blob larger than its digest says")
-        self.fetched_bytes += received
-        if not self._compresses:
-            return b"".join(parts)
-        try:
-            with zstandard.ZstdDecompressor().stream_reader(b"".join(parts)) as reader:
-                return reader.read(size + 1)  # one byte more, which guards against decompression bombs
-        except zstandard.ZstdError:
-            raise ExecutorError(faults.BROKEN, "it sends a blob that cannot be decompressed") from None

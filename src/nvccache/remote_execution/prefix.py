@@ -17,14 +17,13 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import stat
 import subprocess
 import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 
 from nvccache.endpoint import Endpoint
@@ -44,15 +43,12 @@ from nvccache.remote_execution.work import (
 )
 from nvccache.run.stage_run import Costs
 from nvccache.store.store import Store
-from nvccache.values import dataclass
 
 _PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # a path that no launcher's shell expands or splits
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
-_MAX_MESSAGE_BYTES = 1 << 16  # of the launcher itself
 _STAGE = "away-"
 _MOST_BYTES = 1 << 32  # of one output
 _STALE_SECONDS = 2 * 86400  # twice the longest deadline, so no call can still use it
-_swept: set[str] = set()  # directories, by this process
 
 
 def why_unusable(directory: str) -> str:
@@ -71,144 +67,118 @@ def why_unusable(directory: str) -> str:
     return ""
 
 
-@dataclass(slots=True)
-class LauncherExecution:
-    """One stage; another thread may end `handle`."""
+def run(
+    endpoint: Endpoint, work: Work, directory: str, environ: Mapping[str, str], store: Store, handle: Handle
+) -> RemoteResult:
+    """Run a stage until another thread ends `handle`; raises ExecutorError or OSError.
 
-    _endpoint: Endpoint
-    _work: Work
-    _directory: str  # NVCCACHE_EXECUTOR_DIR
-    _environ: Mapping[str, str]  # of the launcher
-    _store: Store
-    _handle: Handle
-    _folder: str = ""  # of the stage, once made
-    _why_ended: str = ""
-
-    def run(self) -> RemoteResult:
-        """Raises ExecutorError or OSError."""
+    `directory` is NVCCACHE_EXECUTOR_DIR, and `environ` the launcher's environment.
+    """
+    started = time.monotonic()
+    why = why_unusable(directory)
+    if why:
+        raise ExecutorError(faults.BROKEN, why)
+    folder = ""
+    try:
         try:
-            started = time.monotonic()
-            why = why_unusable(self._directory)
-            if why:
-                raise ExecutorError(faults.BROKEN, why)
-            os.makedirs(self._directory, 0o700, exist_ok=True)
-            tools = self._tools()
-            self._folder = tempfile.mkdtemp(prefix=_STAGE, dir=self._directory)
-            _sweep(self._directory, os.stat(self._folder).st_mtime)
-            self._write(tools)
+            os.makedirs(directory, 0o700, exist_ok=True)
+            tools = _tools(work.tool, directory, store)
+            folder = tempfile.mkdtemp(prefix=_STAGE, dir=directory)
+            _sweep(directory, os.stat(folder).st_mtime)
+            _write(work, folder, tools)
         except OSError as error:
             raise ExecutorError(faults.BROKEN, str(error)) from None
-        try:
-            return self._launch(time.monotonic() - started)
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _launch(self, send: float) -> RemoteResult:
-        timers = [
-            threading.Timer(self._endpoint.queue, self._check_queue),
-            threading.Timer(self._endpoint.deadline, self._end_with, (faults.UNREACHABLE,)),
-        ]
-        for timer in timers:
-            timer.daemon = True
-            timer.start()
-        program, *rest = self._endpoint.launcher
-        if "/" in program:
-            program = os.path.abspath(program)  # relative to the build's directory, not to `cwd` below
-        argv = [program, *rest, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
-        try:
-            # Some launchers would consume the build's standard input.
-            done = process.run(
-                argv, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL,
-                max_output=_MAX_MESSAGE_BYTES,
-            )  # fmt: skip
-        except OSError as error:
-            raise ExecutorError(faults.UNREACHABLE, f"`{argv[0]}`: {error.strerror}") from None
-        finally:
-            for timer in timers:
-                timer.cancel()
-        if self._handle.is_ended:
-            raise ExecutorError(self._why_ended or faults.CANCELLED)
-        return self._collect(done.status, done.stderr, send, done.seconds)
-
-    def _has_begun(self) -> bool:
-        """Whether the tool has: the first thing it does is create the file for its messages."""
-        os.listdir(self._folder)  # makes a network file system refresh its cache
-        return os.path.exists(f"{self._folder}/{_STDOUT}")
-
-    def _check_queue(self) -> None:
-        if not self._has_begun():
-            self._end_with(faults.NO_WORKERS)
-
-    def _end_with(self, fault: str) -> None:
-        self._why_ended = fault
-        self._handle.end(signal.SIGTERM)
-
-    def _collect(self, status: int, stderr: bytes, send: float, run: float) -> RemoteResult:
+        sent = time.monotonic()
+        _launch(endpoint, folder, environ, handle)
         done = time.monotonic()
-        if not self._has_begun():
-            if CHECK_NAME in stderr:
-                raise failure(status, stderr)
-            text = stderr.decode(errors="replace").strip()[-200:]
-            raise ExecutorError(
-                faults.UNREACHABLE, f"`{self._endpoint.launcher[0]}` ended with {status}: {text}"
-            )
-        if status:
-            raise ExecutorError(faults.FAILED, f"status {status}")
-        scratch = os.fsencode(f"{self._folder}/{SCRATCH_NAME}")
-        contents = _reported_contents(f"{self._folder}/{_REPORT}", self._reported())
-        stdout, stderr, *outputs = (content.replace(scratch, SCRATCH_NAME.encode()) for content in contents)
-        sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs))
-        costs = Costs(0.0, send, run, time.monotonic() - done, *sizes, where=self._endpoint.shown)
-        return RemoteResult(stdout, stderr, dict(zip(self._work.outputs, outputs, strict=True)), costs)
-
-    def _reported(self) -> list[str]:
-        """The files in the worker's report, in its order."""
-        outputs = [f"{SCRATCH_NAME}/{name}" for name in self._work.outputs]
-        return [f"{self._folder}/{name}" for name in (_STDOUT, _STDERR, *outputs)]
-
-    def _write(self, tools: str) -> None:
-        """Write the inputs of the stage and the script that runs it."""
-        scratch = f"{self._folder}/{SCRATCH_NAME}"
-        for name in (*self._work.inputs, *self._work.outputs):
-            os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
-        for name, path in self._work.inputs.items():
-            shutil.copyfile(path, f"{scratch}/{name}")
-        streams = ["-o", f"{self._folder}/{_STDOUT}", "-e", f"{self._folder}/{_STDERR}"]
-        streams += ["-r", f"{self._folder}/{_REPORT}"]
-        streams += [argument for path in self._reported() for argument in ("-w", path)]
-        argv = [f"{name}={value}" for name, value in self._work.environment]
-        argv += self._work.tool.argv_prefix(f"{tools}/", streams)
-        argv += [argument.replace(SCRATCH_NAME + "/", scratch + "/") for argument in self._work.arguments]
-        with open(f"{self._folder}/{_SCRIPT}", "xb") as stream:
-            stream.write(b"exec env -i " + os.fsencode(shlex.join(argv)) + b"\n")
-
-    def _tools(self) -> str:
-        """The directory with the tool, checked file by file; raises OSError."""
-        tool = self._work.tool
-        named = "\n".join(f"{file.name} {file.digest[0]}" for file in tool.files)
-        folder = f"{self._directory}/tools-{sha256(named.encode(errors='surrogateescape')).hexdigest()[:32]}"
-        if not os.path.isdir(folder):
-            _install(tool, folder)
-        for file in tool.files:
-            if digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
-                raise ExecutorError(faults.BROKEN, f"`{folder}/{file.name}` was changed")
-        return folder
+        stdout, stderr, *outputs = _reported_contents(folder, work)
+        sizes = sum(map(os.path.getsize, work.inputs.values())), sum(map(len, outputs))
+        costs = Costs(0.0, sent - started, done - sent, time.monotonic() - done, *sizes, where=endpoint.shown)
+        return RemoteResult(stdout, stderr, dict(zip(work.outputs, outputs, strict=True)), costs)
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
-    """The contents of the files in a report, in its order; raises ExecutorError."""
-    status, *lines = _content_of(report).decode(errors="replace").split("\n")
+def _launch(endpoint: Endpoint, folder: str, environ: Mapping[str, str], handle: Handle) -> None:
+    """Run the script of a stage; raises ExecutorError unless the launcher succeeded."""
+    why_ended = faults.CANCELLED
+
+    def end_with(fault: str) -> None:
+        nonlocal why_ended
+        if fault == faults.UNREACHABLE or not _has_begun(folder):
+            why_ended = fault
+            handle.end()
+
+    limits = ((endpoint.queue, faults.NO_WORKERS), (endpoint.deadline, faults.UNREACHABLE))
+    timers = [threading.Timer(seconds, end_with, (fault,)) for seconds, fault in limits]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    program, *rest = endpoint.launcher
+    if "/" in program:
+        program = os.path.abspath(program)  # relative to the build's directory, not to `cwd` below
+    argv = [program, *rest, "/bin/sh", f"{folder}/{_SCRIPT}"]
+    try:
+        # Some launchers would consume the build's standard input.
+        completed = process.run(argv, environ, cwd=folder, handle=handle, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise ExecutorError(faults.UNREACHABLE, f"`{program}`: {error.strerror}") from None
+    finally:
+        for timer in timers:
+            timer.cancel()
+    if handle.is_ended:
+        raise ExecutorError(why_ended)
+    if not _has_begun(folder) and CHECK_NAME not in completed.stderr:
+        text = completed.stderr.decode(errors="replace").strip()[-200:]
+        raise ExecutorError(faults.UNREACHABLE, f"`{program}` ended with {completed.status}: {text}")
+    if completed.status:
+        raise failure(completed.status, completed.stderr)
+
+
+def _has_begun(folder: str) -> bool:
+    """Whether the tool has: the first thing it does is create the file for its messages."""
+    os.listdir(folder)  # makes a network file system refresh its cache
+    return os.path.exists(f"{folder}/{_STDOUT}")
+
+
+def _reported_paths(folder: str, work: Work) -> list[str]:
+    """The files in the worker's report, in its order: the streams and the outputs."""
+    return [f"{folder}/{name}" for name in (_STDOUT, _STDERR, *(f"{SCRATCH_NAME}/{o}" for o in work.outputs))]
+
+
+def _write(work: Work, folder: str, tools: str) -> None:
+    """Write the inputs of a stage and the script that runs it."""
+    scratch = f"{folder}/{SCRATCH_NAME}"
+    for name in (*work.inputs, *work.outputs):
+        os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
+    for name, path in work.inputs.items():
+        shutil.copyfile(path, f"{scratch}/{name}")
+    streams = ["-o", f"{folder}/{_STDOUT}", "-e", f"{folder}/{_STDERR}", "-r", f"{folder}/{_REPORT}"]
+    streams += [argument for path in _reported_paths(folder, work) for argument in ("-w", path)]
+    argv = [f"{name}={value}" for name, value in work.environment]
+    argv += work.tool.argv_prefix(f"{tools}/", streams)
+    argv += [argument.replace(SCRATCH_NAME + "/", scratch + "/") for argument in work.arguments]
+    with open(f"{folder}/{_SCRIPT}", "xb") as stream:
+        stream.write(b"exec env -i " + os.fsencode(shlex.join(argv)) + b"\n")
+
+
+def _reported_contents(folder: str, work: Work) -> list[bytes]:
+    """The contents of the files in the report, in its order; raises ExecutorError."""
+    paths = _reported_paths(folder, work)
+    status, *lines = _content_of(f"{folder}/{_REPORT}").decode(errors="replace").split("\n")
     if len(lines) != len(paths) + 2 or lines[-2:] != ["end", ""]:
         raise ExecutorError(faults.FAILED, "the worker's report is incomplete")
     if status != "0":
         raise ExecutorError(faults.FAILED, f"status {status[:20]} on the worker")
+    scratch = os.fsencode(f"{folder}/{SCRATCH_NAME}")
     contents = []
     for line, path in zip(lines, paths, strict=False):
         content = _content_of(path)
         if f"{zlib.crc32(content):08x} {len(content)}" != line:
             name = os.path.basename(path)
             raise ExecutorError(faults.BROKEN, f"`{name}` differs from the worker's report")
-        contents.append(content)
+        contents.append(content.replace(scratch, SCRATCH_NAME.encode()))
     return contents
 
 
@@ -220,24 +190,29 @@ def _content_of(path: str) -> bytes:
         raise ExecutorError(faults.FAILED, f"`{name}` cannot be read: {error.strerror}") from None
 
 
-def _install(tool: ShippedTool, folder: str) -> None:
-    new = tempfile.mkdtemp(prefix=_STAGE, dir=os.path.dirname(folder))
-    try:
-        for file in tool.files:
-            os.makedirs(os.path.dirname(f"{new}/{file.name}"), exist_ok=True)
-            shutil.copyfile(file.path, f"{new}/{file.name}")
-            os.chmod(f"{new}/{file.name}", 0o500)
-        with contextlib.suppress(OSError):  # another call has installed it
-            os.rename(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+def _tools(tool: ShippedTool, directory: str, store: Store) -> str:
+    """The directory with a tool, copied there once and checked file by file; raises OSError."""
+    named = "\n".join(f"{file.name} {file.digest[0]}" for file in tool.files)
+    folder = f"{directory}/tools-{sha256(named.encode(errors='surrogateescape')).hexdigest()[:32]}"
+    if not os.path.isdir(folder):
+        new = tempfile.mkdtemp(prefix=_STAGE, dir=directory)
+        try:
+            for file in tool.files:
+                os.makedirs(os.path.dirname(f"{new}/{file.name}"), exist_ok=True)
+                shutil.copyfile(file.path, f"{new}/{file.name}")
+                os.chmod(f"{new}/{file.name}", 0o500)
+            with contextlib.suppress(OSError):  # another call has installed it
+                os.rename(new, folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    for file in tool.files:
+        if digest_of_file(f"{folder}/{file.name}", store) != file.digest:
+            raise ExecutorError(faults.BROKEN, f"`{folder}/{file.name}` was changed")
+    return folder
 
 
 def _sweep(directory: str, now: float) -> None:
     """Remove the directories of killed calls; `now` is by the file system's clock."""
-    if directory in _swept:
-        return
-    _swept.add(directory)
     for name in os.listdir(directory):
         path = f"{directory}/{name}"
         with contextlib.suppress(OSError):

@@ -22,7 +22,7 @@ from nvccache.plan.model import Output, Stage
 from nvccache.remote import outages
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work
+from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 from nvccache.run import run_stage
 from nvccache.run.call import Compile
 from nvccache.run.jobs import Jobs
@@ -38,60 +38,73 @@ _SCRATCH_NAME = SCRATCH_NAME.encode()
 _NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; intermediates.py removes that
 
 
-def of_config(config: Config) -> MakeSource:
+def make_source(config: Config) -> MakeSource:
     """A factory for the source of each call, on the configured executor."""
     where = endpoint.parse(config.executor)
-    return lambda call: OtherMachines(Executor(call, where, config))
+    return lambda call: OtherMachines(call, where, config)
 
 
-class Executor:
+class OtherMachines(Source):
     """The configured engine or launcher, for one call."""
 
     def __init__(self, call: Compile, where: Endpoint, config: Config) -> None:
         self._call = call
         self._endpoint = where
         self._config = config
-        self.is_strict = config.strict
         self._outage = outages.OF_EXECUTOR.format(where.identity)
         # In the pool directory of this user and machine, a file for each stage that runs elsewhere.
         numbers = range(config.executor_jobs or _JOBS)
         self._pool = slots.Pool(slots.pool_directory(), numbers, f"away-{where.identity}-")
+        self._slots: list[PoolSlot] = []
         self._is_usable = outages.current(self._outage) is None
 
-    def take_slot(self, stage: Stage) -> PoolSlot | None:
-        """A slot for a stage that may be sent; None if it may not, or all are taken."""
-        if not self._is_usable or not work.may_be_sent(stage, self._call.environ):
+    def offer(self, run: StageRun) -> RemoteRun | None:
+        """A promise for a stage that may be sent, at most one per stage."""
+        if run.stays_here or any(isinstance(promise, RemoteRun) for promise in run.promises):
             return None
-        return self._pool.take()
+        if not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
+            return None
+        slot = self._pool.take()
+        if not slot:
+            return None
+        self._slots.append(slot)
+        return RemoteRun(run, self, slot)
 
-    def run(self, stage: Stage, handle: Handle) -> RemoteResult:
+    def note_end(self, run: StageRun) -> None:
+        """A stage that failed elsewhere and not here tells of a fault there."""
+        if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
+            self._begin_outage(faults.FAILED, "a stage failed there and not here")
+
+    def close(self) -> None:
+        for slot in self._slots:
+            slot.release()
+
+    def run_stage(self, stage: Stage, handle: Handle) -> RemoteResult:
         """Run a stage elsewhere; raises ExecutorError, LostResultError or OSError."""
         call = self._call
         run_stage.make_inputs(call, stage)
-        sent = self._work(stage)
+        tool = work.ship_tool(stage.argv[0], call.environ, call.store)
+        argv = run_stage.argv_to_run(call, stage)
+        read = [*call.read_by(stage), *filter(None, [module_id.file_of(stage)])]
+        described = work.describe_stage(stage, argv, read, call.plan.scratch, tool, call.environ)
         if self._endpoint.is_launcher:
-            from nvccache.remote_execution.prefix import LauncherExecution
+            from nvccache.remote_execution import prefix
 
-            directory, environ = self._config.executor_dir, call.environ
-            launcher = LauncherExecution(self._endpoint, sent, directory, environ, call.store, handle)
-            return self.checked(stage, launcher.run())
-        from nvccache.remote_execution.engine import EngineExecution
+            folder = self._config.executor_dir
+            result = prefix.run(self._endpoint, described, folder, call.environ, call.store, handle)
+        else:
+            from nvccache.remote_execution import engine
 
-        execution = EngineExecution(self._endpoint, sent)
-        handle.on_end(execution.end)
-        return self.checked(stage, execution.run())
-
-    def checked(self, stage: Stage, result: RemoteResult) -> RemoteResult:
-        """The result, if a local run would have given the same; raises ExecutorError."""
-        for output, content in self._outputs_made(stage, result):
+            result = engine.run(self._endpoint, described, handle)
+        for output, content in self._contents(stage, result):
             if output.role != _NAMES_SCRATCH and _SCRATCH_NAME in content:
                 raise ExecutorError(faults.FAILED, "an output contains the path where it was made")
         return result
 
-    def take(self, stage: Stage, result: RemoteResult) -> ToolRun:
+    def take_result(self, stage: Stage, result: RemoteResult) -> ToolRun:
         """Write the outputs as if the stage had run here; raises OSError."""
         scratch = os.fsencode(self._call.plan.scratch)
-        for output, content in self._outputs_made(stage, result):
+        for output, content in self._contents(stage, result):
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
             with open(output.path, "wb") as stream:
                 stream.write(content.replace(_SCRATCH_NAME, scratch))
@@ -99,68 +112,44 @@ class Executor:
         run_stage.take_in(self._call, stage)
         return ToolRun(Completed(0, stdout, stderr, result.costs.run), costs=result.costs)
 
-    def note_failure(self, error: ExecutorError) -> None:
-        """Log why a stage has to run here. Nothing is sent for a while, unless its tool failed there."""
-        if error.fault == faults.CANCELLED:
-            return
-        log.write(self._config.log, f"{self._endpoint.shown}: {error.fault}: {error}")
-        if error.fault != faults.FAILED:
-            self.begin_outage(error.fault, str(error))
+    def note_failure(self, error: BaseException) -> str:
+        """Log why a stage has to run here, and return the fault; raises errors that have another cause.
 
-    def begin_outage(self, fault: str, text: str) -> None:
+        Nothing is sent for a while, unless its tool failed there.
+        """
+        if isinstance(error, OSError):
+            error = ExecutorError(faults.FAILED, str(error))
+        elif not isinstance(error, ExecutorError):
+            is_bug = isinstance(error, Exception) and not isinstance(error, LostResultError)
+            if not is_bug or self._config.strict:
+                raise error
+            error = ExecutorError(faults.BROKEN, f"{type(error).__name__}: {error}")
+        if error.fault != faults.CANCELLED:
+            log.write(self._config.log, f"{self._endpoint.shown}: {error.fault}: {error}")
+            if error.fault != faults.FAILED:
+                self._begin_outage(error.fault, str(error))
+        return error.fault
+
+    def _begin_outage(self, fault: str, text: str) -> None:
         outages.begin(self._outage, fault, text)
         self._is_usable = False
 
-    def _work(self, stage: Stage) -> Work:
-        call = self._call
-        tool = work.of_tool(stage.argv[0], call.environ, call.store)
-        argv = run_stage.argv_to_run(call, stage)
-        read = [*call.read_by(stage), *filter(None, [module_id.file_of(stage)])]
-        return work.of_stage(stage, argv, read, call.plan.scratch, tool, call.environ)
-
-    def _outputs_made(self, stage: Stage, result: RemoteResult) -> list[tuple[Output, bytes]]:
+    def _contents(self, stage: Stage, result: RemoteResult) -> list[tuple[Output, bytes]]:
         """The outputs of a stage, with their contents."""
         scratch = self._call.plan.scratch + "/"
         return [(output, result.outputs[output.path.removeprefix(scratch)]) for output in stage.kept_outputs]
 
 
-class OtherMachines(Source):
-    """The executor of one call."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._slots: list[PoolSlot] = []
-
-    def offer(self, run: StageRun) -> RemoteRun | None:
-        """A promise for a stage that may be sent, at most one per stage."""
-        if run.stays_here or any(isinstance(promise, RemoteRun) for promise in run.promises):
-            return None
-        slot = self._executor.take_slot(run.stage)
-        if not slot:
-            return None
-        self._slots.append(slot)
-        return RemoteRun(run, self._executor, slot)
-
-    def note_end(self, run: StageRun) -> None:
-        """A stage that failed elsewhere and not here tells of a fault there."""
-        if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
-            self._executor.begin_outage(faults.FAILED, "a stage failed there and not here")
-
-    def close(self) -> None:
-        for slot in self._slots:
-            slot.release()
-
-
 class RemoteRun(Promise):
     """A stage's tool runs on another machine."""
 
-    def __init__(self, run: StageRun, executor: Executor, slot: PoolSlot) -> None:
+    def __init__(self, run: StageRun, source: OtherMachines, slot: PoolSlot) -> None:
         super().__init__(run)
-        self._executor = executor
+        self._source = source
         self._slot = slot
 
     def begin(self, jobs: Jobs) -> None:
-        self.job = jobs.start(lambda handle: self._executor.run(self.run.stage, handle))
+        self.job = jobs.start(lambda handle: self._source.run_stage(self.run.stage, handle))
 
     def end(self) -> bool:
         """Raises errors that remote execution did not cause."""
@@ -168,30 +157,18 @@ class RemoteRun(Promise):
         self._slot.release()
         if self.job.error is None:
             return True
-        error = self._as_executor_error(self.job.error)
-        self._executor.note_failure(error)
+        fault = self._source.note_failure(self.job.error)
         self.run.stays_here = True
         if self.run.state == State.READY and not self.run.winner:
-            self.run.why_here = error.fault
+            self.run.why_here = fault
         return False
 
     def result(self) -> ToolRun:
         assert self.job
-        return self._executor.take(self.run.stage, self.job.result)
+        return self._source.take_result(self.run.stage, self.job.result)
 
     def cancel(self) -> None:
         if self.job:
             self.job.handle.end()
         else:
             self._slot.release()
-
-    def _as_executor_error(self, error: BaseException) -> ExecutorError:
-        """Raises what must surface: LostResultError, interrupts, and bugs if strict."""
-        if isinstance(error, ExecutorError):
-            return error
-        if isinstance(error, OSError):
-            return ExecutorError(faults.FAILED, str(error))
-        is_bug = isinstance(error, Exception) and not isinstance(error, LostResultError)
-        if not is_bug or self._executor.is_strict:
-            raise error
-        return ExecutorError(faults.BROKEN, f"{type(error).__name__}: {error}")

@@ -26,7 +26,6 @@ from nvccache.values import dataclass
 SCRATCH_NAME = "nvccache-51d0c2f3a86e4b79"
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
 CHECK_NAME = b"nvccache class-check:"  # begins its messages
-_OTHER_CLASS, _CANNOT_RUN = 97, 98  # exit statuses of src/native/class_check/class_check.c
 _PROGRAMS, _LIBRARIES = "bin", "lib"
 # They make the loader load further libraries. LD_LIBRARY_PATH is harmless: the files were found with it.
 _PRELOAD_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
@@ -48,23 +47,12 @@ class ShippedTool:
     checks: Sequence[str]  # arguments of class-check
     program: str  # the name of one of the files
     loader: str  # the same
-    local_path: str  # of the tool on this machine
 
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the tool itself."""
-        return next(file.digest[0] for file in self.files if file.name == self.program)
-
-    def argv_prefix(
-        self, root: str = "", streams: Sequence[str] = (), is_installed: bool = False
-    ) -> list[str]:
-        """The part of argv before the arguments, for files below `root`.
-
-        With `is_installed`, the worker has the tool itself under the same path as this machine.
-        """
+    def argv_prefix(self, root: str = "", streams: Sequence[str] = ()) -> list[str]:
+        """The part of argv before the arguments, for files below `root`."""
         checking = [f"{root}{_PROGRAMS}/class-check", *streams, *self.checks, "--"]
         loading = [root + self.loader, "--inhibit-cache", "--library-path", root + _LIBRARIES]
-        return [*checking, *loading, self.local_path if is_installed else root + self.program]
+        return [*checking, *loading, root + self.program]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +97,7 @@ def forwarded_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return sorted((name, environ[name]) for name in names if environ.get(name))
 
 
-def of_stage(
+def describe_stage(
     stage: Stage, argv: Sequence[str], read: Sequence[str], scratch: str, tool: ShippedTool,
     environ: Mapping[str, str],
 ) -> Work:  # fmt: skip
@@ -131,7 +119,7 @@ def of_stage(
     return Work(stage.kind, tool, arguments, forwarded_variables(environ), inputs, outputs)
 
 
-def of_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
+def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
     """`name` is argv[0] of a command; raises OSError, ExecutorError if the tool cannot be sent."""
     program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     libraries = loader.libraries_of(program, environ)
@@ -144,12 +132,13 @@ def of_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
     checks = checks_of(processor.processor_class(store))
     if not checks:
         raise ExecutorError(faults.BROKEN, "this machine's processor class is not known")
-    named = {f"{_PROGRAMS}/class-check": CHECK, f"{_PROGRAMS}/{os.path.basename(program)}": program}
+    program_name = f"{_PROGRAMS}/{os.path.basename(program)}"
+    named = {f"{_PROGRAMS}/class-check": CHECK, program_name: program}
     for path in libraries:
         named.setdefault(f"{_LIBRARIES}/{os.path.basename(path)}", path)
     files = [ToolFile(key, path, digest_of_file(path, store)) for key, path in named.items()]
     dynamic_loader = f"{_LIBRARIES}/{os.path.basename(libraries[-1])}"
-    return ShippedTool(files, checks, f"{_PROGRAMS}/{os.path.basename(program)}", dynamic_loader, program)
+    return ShippedTool(files, checks, program_name, dynamic_loader)
 
 
 def checks_of(processor_class: str) -> list[str]:
@@ -163,10 +152,10 @@ def checks_of(processor_class: str) -> list[str]:
 def digest_of_file(path: str, store: Store) -> tuple[str, int]:
     """The SHA-256 and size of a file, as a memo by its stat signature; raises OSError."""
     real_path = os.path.realpath(path)
-    shown = signatures.of(real_path)
-    if shown is None:
+    signature = signatures.of(real_path)
+    if signature is None:
         raise FileNotFoundError(f"no file `{path}`")
-    memo_key = keys.key_of("sha256", [("file", (real_path, signatures.to_text([shown])))])
+    memo_key = keys.key_of("sha256", [("file", (real_path, signatures.to_text([signature])))])
     name, _, size = store.find_memo(memo_key).partition(" ")
     if len(name) == 64 and size.isdecimal():
         return name, int(size)
@@ -176,15 +165,13 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
             state.update(chunk)
             length += len(chunk)
     digest = state.hexdigest(), length
-    if signatures.is_settled(shown, time.time_ns()) and signatures.of(real_path) == shown:
+    if signatures.is_settled(signature, time.time_ns()) and signatures.of(real_path) == signature:
         store.add_memo(memo_key, f"{digest[0]} {digest[1]}")
     return digest
 
 
 def failure(status: int, stderr: bytes) -> ExecutorError:
     """The error for a stage that failed; its own messages are dropped, since the local run repeats them."""
-    if status == _OTHER_CLASS and CHECK_NAME in stderr:
-        return ExecutorError(faults.BROKEN, "the worker's processor class differs")
-    if status == _CANNOT_RUN and CHECK_NAME in stderr:
+    if CHECK_NAME in stderr:  # the worker's processor is of another class, or the loader cannot be run
         return ExecutorError(faults.BROKEN, stderr.decode(errors="replace").strip())
     return ExecutorError(faults.FAILED, f"status {status}")

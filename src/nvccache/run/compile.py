@@ -198,7 +198,7 @@ def _executor(config: Config) -> MakeSource | None:
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None
-    made: MakeSource = source.of_config(config)
+    made: MakeSource = source.make_source(config)
     return made
 
 

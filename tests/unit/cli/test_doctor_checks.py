@@ -270,7 +270,7 @@ def test_a_remote_that_answers_is_good_and_one_that_does_not_has_advice(far, mon
 
 
 def test_an_outage_of_the_executor_is_shown(cache_dir, own_pool, monkeypatch):
-    checks = SimpleNamespace(of_executor=lambda settings: [])
+    checks = SimpleNamespace(check_executor=lambda settings: [])
     monkeypatch.setattr(doctor.importlib, "import_module", lambda name: checks)
     settings = config.load({**os.environ, "NVCCACHE_EXECUTOR": "grpc://h:1"})
     assert list(doctor.check_executor(settings)) == []

@@ -16,8 +16,8 @@ def serve(tmp_path):
 
     started = []
 
-    def start(trouble="", compresses=False):
-        started.append(FakeEngine(tmp_path, trouble, compresses))
+    def start(trouble=""):
+        started.append(FakeEngine(tmp_path, trouble))
         return started[-1]
 
     yield start

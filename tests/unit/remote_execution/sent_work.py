@@ -13,22 +13,19 @@ from nvccache.remote_execution.work import SCRATCH_NAME, Work
 NEEDS_CHECK = pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="class-check was not built")
 
 
-def copying(folder, cache):
-    """A stage with messages: `dd` prints what it has copied."""
-    sorted_one = sorting(folder, cache)
-    program = shutil.which("dd") or "dd"
-    environ = dict(os.environ)
-    tool = work.of_tool(program, environ, cache)
-    argv = [f"if={SCRATCH_NAME}/in.txt", f"of={SCRATCH_NAME}/out.txt"]
-    return Work("dd", tool, argv, (), sorted_one.inputs, sorted_one.outputs)
-
-
-def sorting(folder, cache, text="b\na\n", options=()):
-    """A stage that sorts the lines of a text."""
-    program = shutil.which("sort") or "sort"
-    environ = dict(os.environ)
-    tool = work.of_tool(program, environ, cache)
+def _work(name, arguments, folder, cache, text):
+    tool = work.ship_tool(shutil.which(name) or name, dict(os.environ), cache)
     source = folder / "in.txt"
     source.write_text(text)
-    arguments = [*options, f"{SCRATCH_NAME}/in.txt", "-o", f"{SCRATCH_NAME}/out.txt"]
-    return Work("sort", tool, arguments, [("LC_ALL", "C")], {"in.txt": str(source)}, ["out.txt"])
+    arguments = [argument.format(SCRATCH_NAME) for argument in arguments]
+    return Work(name, tool, arguments, [("LC_ALL", "C")], {"in.txt": str(source)}, ["out.txt"])
+
+
+def copying(folder, cache):
+    """A stage with messages: `dd` prints what it has copied."""
+    return _work("dd", ["if={}/in.txt", "of={}/out.txt"], folder, cache, "b\na\n")
+
+
+def sorting(folder, cache, text="b\na\n"):
+    """A stage that sorts the lines of a text."""
+    return _work("sort", ["{}/in.txt", "-o", "{}/out.txt"], folder, cache, text)

@@ -1,4 +1,4 @@
-"""Remote stages in the schedule: when one is sent, which slots it holds, and which run wins."""
+"""Remote stages in the schedule: when one is sent, what it holds, which result is taken, and outages."""
 
 from __future__ import annotations
 
@@ -8,49 +8,40 @@ from types import SimpleNamespace
 
 import pytest
 
+import hand_made_plans
+from hand_made_plans import COMPILE, CUDAFE, FATBINARY, HOST
+from nvccache import config, endpoint
 from nvccache.machine import slots
 from nvccache.machine.process import Completed
-from nvccache.remote_execution import faults, source
+from nvccache.remote_execution import engine, faults, source, work
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import RemoteResult
+from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
+from nvccache.run import run_stage
 from nvccache.run.schedule import Schedule
-from nvccache.run.stage_run import Costs, State, ToolRun
+from nvccache.run.stage_run import Costs, StageRun, State, ToolRun
 from nvccache.store.inflight import Claims
 from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
 
-pytestmark = pytest.mark.usefixtures("steps_of_nothing")
+JOBS = 2  # stages that may be sent at once
 
 
-@pytest.fixture(autouse=True)
-def plenty_of_memory(monkeypatch):
-    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
+def machines_of(call, **variables):
+    variables = {"HOME": "/", "NVCCACHE_EXECUTOR_JOBS": str(JOBS), **variables}
+    return source.OtherMachines(call, endpoint.parse("grpc://engine:1"), config.load(variables))
 
 
-class FakeExecutor:
+class FakeMachines(source.OtherMachines):
     """A sent stage ends when `home` is set, or immediately with `error`."""
 
-    def __init__(self, free_slots=9, error=None, is_strict=False):
-        self.free_slots = free_slots
+    def __init__(self, error=None, **variables):
+        vars(self).update(vars(machines_of(SimpleNamespace(environ={}), **variables)))
         self.error = error
-        self.is_strict = is_strict
         self.home = threading.Event()
         self.events = []
-        self.faults = []
         if error:
             self.home.set()
 
-    def take_slot(self, stage):
-        if not self.free_slots or stage.kind not in ("cicc", "ptxas"):
-            return None
-        self.free_slots -= 1
-        is_held = [True]
-        return SimpleNamespace(release=lambda: self._release(is_held))
-
-    def _release(self, is_held):
-        self.free_slots += len(is_held)
-        is_held.clear()
-
-    def run(self, stage, handle):
+    def run_stage(self, stage, handle):
         self.events.append(f"sent {stage.kind}")
         handle.on_end(self.home.set)
         assert self.home.wait(10)
@@ -60,26 +51,26 @@ class FakeExecutor:
             raise ExecutorError(faults.CANCELLED)
         return RemoteResult(b"", b"", {}, Costs(run=2.0))
 
-    def take(self, stage, back):
+    def take_result(self, stage, result):
         self.events.append(f"took {stage.kind}")
-        return ToolRun(Completed(0, b"", b"", back.costs.run), (), costs=back.costs)
+        return ToolRun(Completed(0, b"", b"", result.costs.run), (), costs=result.costs)
 
-    def begin_outage(self, fault, text):
-        self.events.append("an outage")
-
-    def note_failure(self, error):
-        self.faults.append(error.fault)
+    def free_slots(self):
+        taken = [self._pool.take() for _ in range(JOBS)]
+        for slot in filter(None, taken):
+            slot.release()
+        return sum(slot is not None for slot in taken)
 
 
 @pytest.fixture
-def pool(tmp_path):
-    """A pool with one core."""
-    return slots.Pool(str(tmp_path), range(1))
+def schedule_of(steps_of_nothing, monkeypatch):
+    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
 
+    def make(there, *steps, at_once=None, claims=None, **others):
+        execution = execution_of(*steps, **others)
+        return Schedule(execution, at_once or FakeSlots(1), claims, lambda call: there)
 
-def schedule_of(there, *steps, at_once=None, claims=None, **others):
-    execution = execution_of(*steps, **others)
-    return Schedule(execution, at_once or FakeSlots(1), claims, lambda call: source.OtherMachines(there))
+    return make
 
 
 def is_away(run):
@@ -106,76 +97,118 @@ def finished(schedule, number=1):
     return schedule.order.runs, schedule._call.events
 
 
-def test_what_may_be_sent_is_sent_where_no_core_is_idle():
-    there = FakeExecutor()
-    schedule = schedule_of(there, DEVICE, CICC)
-    wait_until(schedule, is_away, 1)
-    there.home.set()
-    _, here = finished(schedule)
-    assert there.events == ["sent cicc", "took cicc"]
-    assert there.free_slots == 9
-    assert "began cicc" not in here
-    assert "stored cicc" in here
-
-
-def test_an_idle_core_comes_first(pool):
-    there = FakeExecutor()
-    finished(schedule_of(there, DEVICE, CICC, at_once=slots.Slots(1, pool, None)))
-    assert "sent cicc" not in there.events
-
-
-def test_a_stage_that_is_away_holds_its_claim_but_no_slot(cache_dir):
-    there = FakeExecutor()
+def test_sent_stage_holds_its_claim_but_no_slot_and_is_stored(schedule_of, cache_dir):
+    there = FakeMachines()
     schedule = schedule_of(there, DEVICE, CICC, claims=Claims(cache_dir))
     wait_until(schedule, is_away, 1)
     assert schedule.order.runs[1].claim
     assert schedule._capacity._slots._in_use == []
+    assert there.free_slots() == JOBS - 1
     there.home.set()
-    finished(schedule)
+    _, here = finished(schedule)
+    assert there.events == ["sent cicc", "took cicc"]
+    assert there.free_slots() == JOBS
+    assert "began cicc" not in here
+    assert "stored cicc" in here
 
 
-def test_where_there_is_no_place_it_runs_here():
-    _, here = finished(schedule_of(FakeExecutor(free_slots=0), DEVICE, CICC))
-    assert "began cicc" in here
+def test_an_idle_core_comes_first(schedule_of, tmp_path):
+    there = FakeMachines()
+    one_core = slots.Slots(1, slots.Pool(str(tmp_path), range(1)), None)
+    finished(schedule_of(there, DEVICE, CICC, at_once=one_core))
+    assert "sent cicc" not in there.events
 
 
-def test_what_did_not_come_back_runs_here_once():
-    there = FakeExecutor(error=ExecutorError(faults.NO_WORKERS))
-    runs, here = finished(schedule_of(there, DEVICE, CICC, PTXAS), 2)
-    assert there.faults == [faults.NO_WORKERS] * 2
-    assert there.events.count("sent cicc") == 1
-    assert "began cicc" in here
-    assert [run.why_here for run in runs] == ["", faults.NO_WORKERS, faults.NO_WORKERS]
-    assert there.free_slots == 9
+def test_failed_remote_stage_runs_here_once(schedule_of):
+    there = FakeMachines(error=ExecutorError(faults.FAILED))
+    tasks, here = finished(schedule_of(there, DEVICE, CICC, PTXAS, does=lambda stage: stage.kind == "cicc"))
+    assert there.events == ["sent cicc"]
+    assert here.count("began cicc") == 1
+    assert [task.why_here for task in tasks[:2]] == ["", faults.FAILED]
+    assert there.free_slots() == JOBS
 
 
-@pytest.mark.parametrize("status", [0, 1])
-def test_what_failed_only_elsewhere_is_a_loss(status):
-    """An error in the user's source is no fault of the engine."""
-    there = FakeExecutor(error=ExecutorError(faults.FAILED))
+@pytest.mark.parametrize(
+    ("error", "status", "is_outage"),
+    [
+        (ExecutorError(faults.UNREACHABLE), 0, True),
+        (ExecutorError(faults.BROKEN), 1, True),
+        (ExecutorError(faults.FAILED), 0, True),
+        (ExecutorError(faults.FAILED), 1, False),  # because of the user's source
+        (ExecutorError(faults.CANCELLED), 0, False),
+        (OSError("no"), 1, False),
+        (ValueError("a bug"), 1, True),
+    ],
+)
+def test_nothing_is_sent_for_a_while_after_a_fault_elsewhere(schedule_of, tmp_path, error, status, is_outage):
+    log = tmp_path / "log"
+    there = FakeMachines(error=error, NVCCACHE_LOG=str(log))
     finished(schedule_of(there, DEVICE, CICC, does=lambda stage: status if stage.kind == "cicc" else 0))
-    assert there.events.count("an outage") == (status == 0)
+    assert log.exists() == (str(error) != faults.CANCELLED)
+    for later in (there, FakeMachines()):
+        assert (later.offer(StageRun(0, CICC)) is None) == is_outage
 
 
-@pytest.mark.parametrize(("error", "word"), [(OSError("no"), "failed"), (ValueError("a bug"), "broken")])
-def test_an_error_of_ours_on_the_way_costs_no_build(error, word):
-    there = FakeExecutor(error=error)
-    finished(schedule_of(there, DEVICE, CICC))
-    assert there.faults == [word]
-
-
-def test_a_bug_surfaces_where_that_is_wanted():
-    schedule = schedule_of(FakeExecutor(error=ValueError("a bug"), is_strict=True), DEVICE, CICC)
+def test_a_bug_surfaces_where_that_is_wanted(schedule_of):
+    there = FakeMachines(error=ValueError("a bug"), NVCCACHE_STRICT="1")
+    schedule = schedule_of(there, DEVICE, CICC)
     with pytest.raises(ValueError, match="a bug"):
         wait_until(schedule, is_done, 1)
     schedule.finish(is_wanted=False)
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_a_call_that_ends_waits_for_nothing_that_is_away(is_wanted):
-    there = FakeExecutor()
+def test_a_call_that_ends_waits_for_nothing_that_is_away(schedule_of, is_wanted):
+    there = FakeMachines()
     schedule = schedule_of(there, DEVICE, CICC)
     wait_until(schedule, is_away, 1)
     schedule.finish(is_wanted)
     assert there.home.is_set()
-    assert there.free_slots == 9
+    assert there.free_slots() == JOBS
+
+
+def test_no_more_are_away_at_once_than_is_set():
+    here, there = FakeMachines(), FakeMachines()
+    first, _ = (each.offer(StageRun(0, CICC)) for each in (here, there))
+    assert not there.offer(StageRun(0, CICC))
+    first.cancel()
+    assert not there.offer(StageRun(0, DEVICE)), "which may not be sent"
+    assert there.offer(StageRun(0, CICC))
+
+
+@pytest.fixture
+def sent(tmp_path, cache, monkeypatch):
+    """Sends cicc of a plan to an engine with this result; returns its run and what was sent."""
+    lines = (HOST, CUDAFE, hand_made_plans.DEVICE, hand_made_plans.CICC, hand_made_plans.PTXAS)
+    lines = [line.replace("/s/", f"{tmp_path}/") for line in (*lines, FATBINARY, COMPILE)]
+    plan = hand_made_plans.planned(*lines, scratch=str(tmp_path))
+    stage = next(stage for stage in plan.stages if stage.kind == "cicc")
+    call = SimpleNamespace(plan=plan, environ={}, store=cache, read_by=lambda stage: [*stage.inputs])
+    monkeypatch.setattr(run_stage, "make_inputs", lambda call, stage: None)
+    monkeypatch.setattr(run_stage, "take_in", lambda call, stage: None)
+    monkeypatch.setattr(run_stage, "argv_to_run", lambda call, stage: list(stage.argv))
+    monkeypatch.setattr(work, "ship_tool", lambda *_: None)
+    there, described = machines_of(call), []
+
+    def send(stub=b"stub", ptx=b"ptx", stderr=b""):
+        result = RemoteResult(b"", stderr, {"a.ptx": ptx, "a.cudafe1.stub.c": stub}, Costs(run=3.0, send=0.1))
+        monkeypatch.setattr(engine, "run", lambda where, sent, handle: described.append(sent) or result)
+        return there.take_result(stage, there.run_stage(stage, None)), described[-1]
+
+    return send
+
+
+def test_outputs_are_written_where_the_stage_would_have_written_them(tmp_path, sent):
+    text = f'# 1 "{SCRATCH_NAME}/a.cudafe1.stub.c"\n'.encode()
+    run, described = sent(stub=text, stderr=f"{SCRATCH_NAME}/a.cpp1.ii: warning\n".encode())
+    assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
+    assert (tmp_path / "a.cudafe1.stub.c").read_text() == f'# 1 "{tmp_path}/a.cudafe1.stub.c"\n'
+    assert run.completed.stderr == f"{tmp_path}/a.cpp1.ii: warning\n".encode()
+    assert (run.completed.status, run.completed.seconds, run.costs.send) == (0, 3.0, 0.1)
+    assert "a.module_id" in described.inputs and "a.module_id" not in described.outputs
+
+
+def test_an_output_with_the_path_where_it_was_made_is_not_taken(sent):
+    with pytest.raises(ExecutorError) as caught:
+        sent(ptx=f".file {SCRATCH_NAME}/a".encode())
+    assert caught.value.fault == faults.FAILED

@@ -20,7 +20,7 @@ from sent_work import NEEDS_CHECK
 SORT = shutil.which("sort") or "sort"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 needs_x86 = pytest.mark.skipif(not os.path.exists(LOADER), reason=f"there is no {LOADER}")
-TOOL = ShippedTool((), (), "bin/tool", "lib/ld.so", "/toolkit/tool")
+TOOL = ShippedTool((), (), "bin/tool", "lib/ld.so")
 
 
 def planned(cicc=CICC, ptxas=PTXAS, argv="-c a.cu"):
@@ -68,14 +68,14 @@ def test_of_the_environment_only_what_the_c_library_heeds_is_sent():
 
 def test_names_of_the_scratch_directory_are_relative(tmp_path):
     found = stage("ptxas", planned())
-    sent = work.of_stage(found, found.argv, ["/s/a.ptx"], "/s", TOOL, {})
+    sent = work.describe_stage(found, found.argv, ["/s/a.ptx"], "/s", TOOL, {})
     assert sent.arguments == ["-arch=sm_80", "-m64", f"{SCRATCH_NAME}/a.ptx", "-o", f"{SCRATCH_NAME}/a.cubin"]
     assert (sent.inputs, sent.outputs) == ({"a.ptx": "/s/a.ptx"}, ["a.cubin"])
 
 
 def test_an_unread_file_is_no_output():
     found = stage("cicc", planned())
-    sent = work.of_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
+    sent = work.describe_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
     assert {*sent.outputs} == {"a.ptx", "a.cudafe1.stub.c"}
     assert not any("gpu" in name for name in sent.outputs)
 
@@ -85,7 +85,7 @@ def test_a_file_that_a_word_names_goes_along(tmp_path):
     library.write_bytes(b"code")
     found = stage("cicc", planned(cicc=with_options(CICC, f'-nvvmir-library "{library}"')))
     assert str(library) in found.possible_files
-    sent = work.of_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
+    sent = work.describe_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
     (name,) = [name for name, path in sent.inputs.items() if path == str(library)]
     assert f"{SCRATCH_NAME}/{name}" in sent.arguments
     assert not any(str(tmp_path) in word for word in sent.arguments)
@@ -94,14 +94,14 @@ def test_a_file_that_a_word_names_goes_along(tmp_path):
 def test_what_lies_outside_the_scratch_directory_is_not_sent():
     found = stage("ptxas", planned())
     with pytest.raises(ExecutorError):
-        work.of_stage(found, found.argv, ["/elsewhere/a.ptx"], "/s", TOOL, {})
+        work.describe_stage(found, found.argv, ["/elsewhere/a.ptx"], "/s", TOOL, {})
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
 def test_nothing_is_sent_if_the_loader_would_add_libraries(cache, name):
     environ = {"PATH": os.environ["PATH"]}
     with pytest.raises(ExecutorError):
-        work.of_tool(SORT, {**environ, name: "/lib/x.so"}, cache)
+        work.ship_tool(SORT, {**environ, name: "/lib/x.so"}, cache)
 
 
 def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
