@@ -1,4 +1,4 @@
-"""Values that change: the time, the day, dates of files, process ids, random numbers."""
+"""The time of day and dates of files: what a compile writes of them is of now."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from scenarios.support.cases import (
     made_by_cache,
     set_up,
     touch,
-    value,
-    write,
 )
-from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
@@ -38,7 +35,6 @@ TIMES = {
         "",
         True,
     ),
-    "pasted": ({"a.cu": PASTE + STAMP.format("J(__TI, ME__)")}, "", False),
     # Only the last run of the host compiler reads the stamp.
     "for the last compile, pasted": (
         {
@@ -51,7 +47,6 @@ TIMES = {
 }
 
 
-@pytest.mark.by_default("by a macro of a header", "for the last compile, pasted")
 @pytest.mark.parametrize("way", TIMES)
 def test_the_time_is_that_of_now(workspace: Workspace, way: str) -> None:
     files, options, is_named = TIMES[way]
@@ -68,20 +63,7 @@ def test_the_time_is_that_of_now(workspace: Workspace, way: str) -> None:
     assert all(begun <= moment <= _clock() for moment in times if begun <= _clock())  # but at midnight
 
 
-def test_the_day_is_not_recorded(workspace: Workspace) -> None:
-    set_up(workspace, Case(files={"a.cu": IN_HEADER, "t.h": STAMP.format("__DATE__")}))
-    objects = {_compile(workspace, call()).files["a.o"] for _ in range(2)}
-    assert len(objects) == 1
-    check_cause(workspace, call(), ASKS.format("__DATE__"))
-
-
 CASES = {
-    "the date of a header": Case(
-        touch("t.h", -1e7),
-        ASKS.format("__TIMESTAMP__"),
-        {"a.cu": IN_HEADER, "t.h": STAMP.format("__TIMESTAMP__")},
-        is_recorded=False,
-    ),
     "the date of a header for the last compile": Case(
         touch("forced.h", -1e7),
         (),
@@ -104,28 +86,12 @@ CASES = {
         prepare=touch("grammar", -1e7),
         is_recorded=False,
     ),
-    "a mention of the time, which is no use of it": Case(
-        write("h.h", "#define MY__TIME__ 1\n" + value(2)),
-        "`h.h` changed",
-        {"h.h": "#define MY__TIME__ 1\n" + value(1)},
-    ),
 }
 
 
-@pytest.mark.by_default("the date of a header for the last compile", "which of two files is older")
 @pytest.mark.parametrize("what", CASES)
 def test_dates_of_files_count(workspace: Workspace, what: str) -> None:
     check(workspace, CASES[what])
-
-
-def test_what_a_wrapper_queries_on_each_run(workspace: Workspace) -> None:
-    set_up(workspace, Case(files={"a.cu": KERNEL}))
-    text = f'#!/bin/bash\nexec "{HOST_COMPILER}" "-DVALUE=$(date +%s)" "$@"\n'
-    replace(workspace.directory / "wrapper", text)
-    line = call("-ccbin {work}/wrapper")
-    first = _compile(workspace, line)
-    time.sleep(1.1)
-    assert _compile(workspace, line).files["a.o"] != first.files["a.o"]
 
 
 def _compile(workspace: Workspace, which: Call) -> Made:

@@ -14,14 +14,9 @@ import shutil
 
 import pytest
 
-import kept_records
 from nvccache.observation import observer, observer_log
-from nvccache.records import facts, input_records
-from nvccache.records.base_dir import Relocation
 from scenarios.never_stale import traces
 from scenarios.support.sources import SOURCES
-from scenarios.support.toolkits import HOST_OPTIONS
-from workspaces import Workspace
 
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 THRUST = """
@@ -39,16 +34,11 @@ exec "$COMPILER" "$@"
 """
 LINK = "-o program -cudart=none -Xlinker --unresolved-symbols=ignore-all"
 KINDS = {
-    "options in a file": "-optf options -c headers.cu -o a.o",
     "behind a script": "-c a.cu -o a.o -ccbin ./script",
-    "link-time optimisation": "-dlto -dc -arch=sm_80 a.cu -o lto.o",
-    "a device link that compiles": "-dlto -arch=sm_80 -dlink lto.o -o linked.o",
     "a program": f"main.cu {LINK}",
     "dependencies": "-MD -c headers.cu -o a.o",
-    "host code": "-c host.cpp -o host.o",
     "thrust": "-c thrust.cu -o thrust.o",
 }
-NEEDED = {"a device link that compiles": ("link-time optimisation",)}
 
 
 @pytest.fixture
@@ -60,7 +50,6 @@ def sources(workspace):
     for name, text in {
         **SOURCES,
         "thrust.cu": THRUST,
-        "options": "-DOPTION=1 -lineinfo\n",
         "script": SCRIPT,
         "site.conf": f"COMPILER={compiler}\n",
         "more": "-DMORE\n",
@@ -110,37 +99,8 @@ def missing(found: observer_log.Observation, read: set[str], loaded: set[str], d
 @pytest.mark.by_default("a program")
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_is_read_is_missing(sources, kind):
-    for needed in NEEDED.get(kind, ()):
-        assert sources.plain(*arguments_of(needed)).status == 0
     status, found, read, loaded = watch(sources, [sources.nvcc, *arguments_of(kind)])
     assert status == 0 or status == sources.plain(*arguments_of(kind)).status  # not every toolkit is whole
     assert found.incomplete == ""
     assert len(read) > 20, "what strace saw"
     assert missing(found, read, loaded, str(sources.directory)) == []
-
-
-def record_of_call(workspace: Workspace, source: str) -> input_records.InputRecord:
-    """The input record of the one record_of_call call; its dry run has another."""
-    bodies = filter(kept_records.is_of_call, kept_records.bodies_of(workspace.cache).values())
-    (made,) = kept_records.read_by(next(bodies), Relocation("", str(workspace.directory)))
-    return made
-
-
-@pytest.mark.parametrize("option", ["-march=native", "-O2"])
-def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str) -> None:
-    workspace.write("a.cu", "int f() { return 1; }\n")
-    assert workspace.cached("-c", "a.cu", "-Xcompiler", option, "-o", "a.o", *HOST_OPTIONS).status == 0
-    asked = [topic for topic, _, _ in record_of_call(workspace, "a.cu").machine]
-    assert (facts.NATIVE in asked) == ("native" in option)
-
-
-def test_each_stage_has_a_input_record_of_its_own_run(workspace: Workspace) -> None:
-    """Including ptxas's checks of PTX, which write nothing; an empty input record would always hold."""
-    workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
-    virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
-    assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
-    found = list(kept_records.bodies_of(workspace.cache).values())
-    assert sum(map(kept_records.is_of_stage, found)) > 4
-    for body in found:
-        for made in kept_records.read_by(body, Relocation("", str(workspace.directory))):
-            assert "LANG" in [name for name, _ in made.variables], made.files

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
 from scenarios.support.cases import (
     DEFAULT,
-    DIRECT_HIT,
     EITHER,
     KERNEL,
     OLD_ENOUGH,
@@ -24,20 +20,17 @@ from scenarios.support.cases import (
     call,
     check,
     each,
-    link,
     made_by_cache,
     made_by_plain,
     make_directory,
     remove,
     rewrite,
     set_up,
-    swap,
     touch,
     uses,
     value,
     write,
 )
-from scenarios.support.toolkits import cuda_release
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
@@ -51,15 +44,6 @@ CASES = {
         write("inc/h.h", value(2)), CHANGED, {**HEADER, "a.cu": ONE_PASS}, TWO_ARCHITECTURES
     ),
     "the same size and date": Case(rewrite("inc/h.h", value(2)), CHANGED, HEADER, SEARCHED),
-    "replaced by the same": Case(
-        swap("inc/h.h", value(1)), (), HEADER, SEARCHED, outcome=DIRECT_HIT, changes_product=False
-    ),
-    "a link that leads elsewhere": Case(
-        link("inc/h.h", "../two.h"),
-        CHANGED,
-        {"one.h": value(1), "two.h": value(2), "inc/h.h": Link("../one.h")},
-        SEARCHED,
-    ),
     # Read: compiled twice, the second time by the record, with a.cu (which includes "h.h") and these files;
     # then the change is made, and `explain` must give this cause; SEARCHED is the command line, with -Iinc.
     # By default a case also says that plain nvcc now makes something else, and that no direct hit is allowed.
@@ -71,14 +55,6 @@ CASES = {
     ),
     "a name that proc only renames": Case(
         write("inc/h.h", value(2)), (), {"a.cu": uses("<h.h>"), **HEADER}, call("-I /proc/self/cwd/inc")
-    ),
-    "a name that is that of no file": Case(
-        write("<built-in>", value(2)), (), {"a.cu": behind('#include "<built-in>"'), "<built-in>": value(1)}
-    ),
-    "a header under the name of another": Case(
-        write("h.h", '#line 1 "other.h"\n' + value(2)),
-        (),
-        {"h.h": '#line 1 "other.h"\n' + value(1), "other.h": ""},
     ),
     "a directory in the place of a header that was passed over": Case(
         each(remove("sub/h.h"), make_directory("sub/h.h")),
@@ -97,45 +73,39 @@ CASES = {
         {"a.cu": DEFAULT, "forced.h": TWO_IF_LAST.format('__has_include("maybe.h")')},
         call("-Xcompiler -include,forced.h"),
     ),
+    # It had been read already, so the second inclusion leaves no trace in the preprocessed text.
+    "a header that appears where one was passed over": Case(
+        write("sub/h.h", "#undef VALUE\n#define VALUE 2\n"),
+        (),
+        {
+            "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
+            "inc/h.h": f"#pragma once\n{value(1)}",
+            "sub/outer.h": '#define H "h.h"\n#include H\n',
+        },
+        SEARCHED,
+    ),
+    # Up to 13.2 ptxas writes down the date and size of the files that line information names.
+    "a date that the cubin holds": Case(
+        touch("a.cu", -1e7),
+        (),
+        {
+            "inc/h.h": "__device__ inline int twice(int i) { return i * 2; }\n",
+            "a.cu": '#include "h.h"\n__global__ void k(int *x) { *x = twice(*x); }\n',
+        },
+        Call("-Iinc -lineinfo"),
+        outcome=EITHER,
+        changes_product=None,
+    ),
 }
 
 
 @pytest.mark.by_default(
-    "a header that only one device pass sees",
-    "the same size and date",
-    "replaced by the same",
-    "a link that leads elsewhere",
-    "what a link leads to",
-    "a name that proc only renames",
-    "a directory in the place of a header that was passed over",
-    "a name that only the last compile asks for",
+    *(rule for rule in CASES if rule != "a name that proc only renames"),
     smoke={"the same size and date": "changed input"},
 )
 @pytest.mark.parametrize("rule", CASES)
 def test_what_was_read_counts_by_its_content(workspace: Workspace, rule: str) -> None:
     check(workspace, CASES[rule])
-
-
-@pytest.mark.parametrize("guard", ["#ifndef GUARD\n#define GUARD", "#pragma once"], ids=["macro", "once"])
-def test_a_header_that_appears_where_one_was_passed_over(workspace: Workspace, guard: str) -> None:
-    """It had been read already, so the second inclusion leaves no trace in the preprocessed text."""
-    end = "#endif\n" if "GUARD" in guard else ""
-    files = {
-        "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
-        "inc/h.h": f"{guard}\n{value(1)}{end}",
-        "sub/outer.h": '#define H "h.h"\n#include H\n',
-    }
-    other = write("sub/h.h", "#undef VALUE\n#define VALUE 2\n")
-    check(workspace, Case(other, (), files, call("-Iinc")))
-
-
-def test_a_date_that_the_cubin_holds_is_the_one_of_the_source(workspace: Workspace) -> None:
-    """Up to 13.2 ptxas writes down the date and size of the files that line information names."""
-    code = "__device__ inline int twice(int i) { return i * 2; }\n"
-    files = {"inc/h.h": code, "a.cu": '#include "h.h"\n__global__ void k(int *x) { *x = twice(*x); }\n'}
-    changes = None if cuda_release(workspace) > (13, 2) else True
-    line = Call("-Iinc -lineinfo")
-    check(workspace, Case(touch("a.cu", -1e7), (), files, line, outcome=EITHER, changes_product=changes))
 
 
 def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
@@ -146,7 +116,7 @@ def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
     source = "".join(f'#include "{name}"\n' for name in names) + KERNEL
     case = Case(files={"a.cu": source, **dict.fromkeys(names, counted)})
     set_up(workspace, case)
-    for dates in ((1e9, 1e9, 2e9), (1e9, 2e9, 3e9), (1e9, 3e9, 3e9)):
+    for dates in ((1e9, 1e9, 2e9), (1e9, 2e9, 3e9)):
         for name, date in zip(names, dates, strict=True):
             os.utime(workspace.directory / name, (date, date))
         assert made_by_cache(workspace, case.call) == made_by_plain(workspace, case.call)
@@ -163,16 +133,3 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
         assert made.setdefault(number, now) == now
     assert made[1] != made[2]
     assert made[2] == made_by_plain(workspace, SEARCHED)
-
-
-def test_files_in_memory_are_files(workspace: Workspace) -> None:
-    try:
-        place = Path(tempfile.mkdtemp(prefix="nvccache-test-", dir="/dev/shm"))
-    except OSError:
-        pytest.skip("nothing can be written to /dev/shm here")
-    try:
-        files = {"a.cu": uses("<h.h>"), **HEADER, f"{place}/gen": None}
-        case = Case(write(f"{place}/gen/h.h", value(2)), (), files, call(f"-I {place}/gen -I inc"))
-        check(workspace, case)
-    finally:
-        shutil.rmtree(place)

@@ -13,9 +13,9 @@ from scenarios.support.toolkits import SOURCE
 from workspaces import Workspace, make_workspace
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> tuple[Workspace, bytes, Path]:
-    workspace = make_workspace(tmp_path_factory.mktemp("shared"), nvcc)
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, light_nvcc: str) -> tuple[Workspace, bytes, Path]:
+    workspace = make_workspace(tmp_path_factory.mktemp("shared"), light_nvcc)
     workspace.write("a.cu", SOURCE)
     expected = object_by_plain(workspace, "a.cu")
     check_compiles(workspace, expected)

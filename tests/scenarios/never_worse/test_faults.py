@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store.store import RECORD, REPLAY
-from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, compile_plain
+from scenarios.never_worse.primed_cache import check_compiles, compile_cached, compile_plain
 from scenarios.support.at_once import small_file_system
 from scenarios.support.both_ways import twice_like_plain, visible_result
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
@@ -25,25 +24,19 @@ from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
 
-# What is compiled, if there is anything, and further options.
+# What is compiled, and further options.
 BAD_INPUT = {
     "missing header": ('#include "absent.h"\n',),
-    "syntax error in host code": ("__global__ void kernel() {}\nint host() { return }\n",),
-    "what only a device pass rejects": ("#ifdef __CUDA_ARCH__\n#error device\n#endif\n",),
     "error of ptxas": ('__global__ void kernel() { asm volatile("no.such.instruction;"); }\n',),
-    "no source": ("",),
     "unknown option": (SOURCE, "--no-such-option"),
-    "unknown option of ptxas": (SOURCE, "-Xptxas", "--no-such"),
 }
 
 
-@pytest.mark.by_default("missing header", "error of ptxas", "unknown option")
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input(workspace: Workspace, case: str) -> None:
     """Once cold, and once more: a failure is not recorded."""
     text, *options = BAD_INPUT[case]
-    if text:
-        workspace.write("a.cu", text)
+    workspace.write("a.cu", text)
     workspace.write("a.o", "made earlier")
     line = ("-MD", *options)
     result, _ = twice_like_plain(
@@ -58,8 +51,7 @@ def test_outputs_that_cannot_be_written(primed: tuple[Workspace, bytes]) -> None
     (workspace.directory / "directory").mkdir(exist_ok=True)
     full = workspace.directory / "full.cubin"
     full.symlink_to("/dev/full")
-    lines = ["-c -o absent/a.o", "-c -o directory", "-c -o a.o -MD -MF absent/a.d", "-cubin -o full.cubin"]
-    for line in lines:
+    for line in ("-c -o directory", "-c -o a.o -MD -MF absent/a.d", "-cubin -o full.cubin"):
         argv = (*line.split(), "a.cu", *HOST_OPTIONS)
         plain, cached = workspace.plain(*argv), workspace.cached(*argv)
         assert plain.status != 0
@@ -93,15 +85,13 @@ def full(cache: Path) -> Iterator[None]:
 Place = Callable[[Path], contextlib.AbstractContextManager[None]]
 
 
-@pytest.mark.parametrize("is_below", [False, True], ids=["a file", "below a file"])
-def test_what_can_be_no_cache_directory_leaves_the_compile_to_nvcc(
-    primed: tuple[Workspace, bytes], tmp_path: Path, is_below: bool
+def test_a_file_in_the_place_of_the_cache_leaves_the_compile_to_nvcc(
+    primed: tuple[Workspace, bytes], tmp_path: Path
 ) -> None:
     workspace, _ = primed
     file, log = tmp_path / "file", tmp_path / "log"
     file.write_text("a file")
-    place = file / "cache" if is_below else file
-    result = compile_cached(workspace, NVCCACHE_DIR=str(place), NVCCACHE_LOG=str(log))
+    result = compile_cached(workspace, NVCCACHE_DIR=str(file), NVCCACHE_LOG=str(log))
     assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
     assert (workspace.directory / "a.o").exists() and file.read_text() == "a file"
     assert "bypass unusable_cache" in log.read_text()
@@ -127,60 +117,20 @@ def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, byt
     for served in ("direct hit", "host_compile a.o: hit"):
         with read_only(workspace.cache):
             check_compiles(workspace, expected, NVCCACHE_LOG=str(log))
-            assert served in log.read_text() and " ran " not in log.read_text()
-            workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 2"))
-            assert compile_cached(workspace).status == 0
-            workspace.write("a.cu", SOURCE)
+        assert served in log.read_text() and " ran " not in log.read_text()
         log.unlink()
         workspace.forget_calls()
 
 
-def contents_of(cache: Path) -> dict[Path, bytes]:
-    """All files except statistics."""
-    return {
-        path: path.read_bytes()
-        for path in cache.rglob("*")
-        if path.is_file() and path.parent != cache / "journal"
-    }
-
-
-def test_readonly_stores_and_counts_nothing(primed: tuple[Workspace, bytes]) -> None:
+def test_readonly_makes_and_counts_nothing(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
+    totals = workspace.counters().calls
+    for _ in ("direct", "stages"):
+        check_compiles(workspace, expected, NVCCACHE_READONLY="1")
+        workspace.forget_calls()
+    assert workspace.counters().calls == totals
     shutil.rmtree(workspace.cache)
     check_compiles(workspace, expected, NVCCACHE_READONLY="1")
-    assert not workspace.cache.exists()
-    check_compiles(workspace, expected)
-    totals = workspace.counters().calls
-    log = workspace.directory / "log"
-    for served in ("direct hit", "host_compile a.o: hit"):
-        before = contents_of(workspace.cache)
-        workspace.write("a.cu", SOURCE)
-        check_compiles(workspace, expected, NVCCACHE_READONLY="1", NVCCACHE_LOG=str(log))
-        assert served in log.read_text()
-        assert workspace.counters().calls == totals
-        workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 2"))
-        assert compile_cached(workspace, NVCCACHE_READONLY="1").status == 0
-        assert contents_of(workspace.cache) == before
-        workspace.forget_calls()
-
-
-def test_recache_runs_everything_and_stores_it_again(primed: tuple[Workspace, bytes]) -> None:
-    workspace, expected = primed
-    _, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_RECACHE="1"))
-    assert counters.hit() == {}
-    for bucket in (RECORD, REPLAY):
-        for path in workspace.cache.glob(f"{bucket}/*/*"):
-            path.unlink()
-    check_compiles(workspace, expected, NVCCACHE_RECACHE="1")
-    check_hits(workspace, expected)
-
-
-def test_disabled_is_plain_nvcc(primed: tuple[Workspace, bytes]) -> None:
-    workspace, expected = primed
-    shutil.rmtree(workspace.cache)
-    result = compile_cached(workspace, NVCCACHE_DISABLE="1", NVCCACHE_STRICT="0")
-    assert (result.status, result.stderr) == (0, b"")
-    assert len((workspace.directory / "a.o").read_bytes()) >= len(expected)  # its name is in there
     assert not workspace.cache.exists()
 
 
@@ -199,21 +149,13 @@ def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path) -> None:
     assert "injected" in log.read_text()
     strict = compile_cached(workspace, **variables)
     assert strict.status == 1 and b"injected" in strict.stderr
-    workspace.write("a.cu", BAD_INPUT["error of ptxas"][0])
-    plain = compile_plain(workspace)
-    assert visible_result(compile_cached(workspace, NVCCACHE_STRICT="0", **variables)) == visible_result(
-        plain
-    )
 
 
-@pytest.mark.by_default("absent", "with$dollar")
-@pytest.mark.parametrize("name", ["absent", "file", "with a blank", "with$dollar"])
+@pytest.mark.parametrize("name", ["absent", "with$dollar"])
 def test_a_temporary_directory_that_is_odd_or_none(workspace: Workspace, tmp_path: Path, name: str) -> None:
     workspace.write("a.cu", SOURCE)
     folder = tmp_path / name
-    if name == "file":
-        folder.write_text("")
-    elif name != "absent":
+    if name != "absent":
         folder.mkdir()
     variables = {"TMPDIR": str(folder), "NVCCACHE_STRICT": "0"}
     plain = compile_plain(workspace, **variables)
@@ -221,4 +163,4 @@ def test_a_temporary_directory_that_is_odd_or_none(workspace: Workspace, tmp_pat
     cached = compile_cached(workspace, **variables)
     assert visible_result(cached) == visible_result(plain)
     assert (workspace.directory / "a.o").exists() == (plain.status == 0)
-    assert not folder.is_dir() or not list(folder.glob("nvccache*"))
+    assert not list(folder.glob("nvccache*"))

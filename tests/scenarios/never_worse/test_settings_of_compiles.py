@@ -34,31 +34,21 @@ def command(workspace: Workspace, *argv: str, **variables: str) -> Result:
     return workspace.run([sys.executable, "-m", "nvccache", *argv], **variables)
 
 
-def test_a_wrong_setting_is_reported_by_commands_and_never_by_a_compile(
-    primed: tuple[Workspace, bytes],
-) -> None:
+def test_a_wrong_setting_is_logged_and_costs_a_compile_nothing(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     log = workspace.directory / "log"
-    wrong = {"NVCCACHE_MAX_SIZE": "ten", "NVCCACHE_LOG": str(log)}
-    check_compiles(workspace, expected, **wrong)
-    assert "wrong setting: `NVCCACHE_MAX_SIZE`" in log.read_text()
-    log.unlink()
-    shown = command(workspace, "stats", "--json", **wrong)
-    assert json.loads(shown.stdout)["wrong_settings"] == {"max_size": 1}
-    assert shown.stderr.count(b"`NVCCACHE_MAX_SIZE`") == 1
-
-
-def test_a_wrong_settings_file_costs_a_compile_nothing(primed: tuple[Workspace, bytes]) -> None:
-    workspace, expected = primed
     path = Path(workspace.environ["HOME"]) / ".config" / "nvccache" / "config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("max_size = \nreadonly = true\n")
     try:
-        check_compiles(workspace, expected)
-        sentence = "is not TOML: Invalid value (at line 1, column 12)"
-        assert f"`{path}`: {sentence}" in command(workspace, "stats").stderr.decode()
+        check_compiles(workspace, expected, NVCCACHE_MAX_SIZE="ten", NVCCACHE_LOG=str(log))
     finally:
         path.unlink()
+    text = log.read_text()
+    log.unlink()
+    assert "wrong setting: `NVCCACHE_MAX_SIZE`" in text and f"`{path}`: is not TOML" in text
+    shown = command(workspace, "stats", "--json")
+    assert json.loads(shown.stdout)["wrong_settings"] == {"file": 1, "max_size": 1}
 
 
 def test_a_limit_of_zero_is_no_limit(workspace: Workspace) -> None:
@@ -68,7 +58,6 @@ def test_a_limit_of_zero_is_no_limit(workspace: Workspace) -> None:
             lambda: workspace.cached("-cubin", "a.cu", "-o", "a.cubin", NVCCACHE_MAX_SIZE="0")
         )
         assert (result.status, result.stderr, counters.outcome) == (0, b"", outcome)
-    assert b"GiB" not in command(workspace, "stats", NVCCACHE_MAX_SIZE="0").stdout
 
 
 def test_without_a_home_directory_nvcc_runs_and_nothing_is_made(workspace: Workspace) -> None:
@@ -77,10 +66,6 @@ def test_without_a_home_directory_nvcc_runs_and_nothing_is_made(workspace: Works
     line = [sys.executable, "-c", HOMELESS, workspace.nvcc, "-ptx", "a.cu", "-o", "a.ptx"]
     done = workspace.run(line)
     assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
-    assert sorted(os.listdir(workspace.directory)) == ["a.cu", "a.ptx"]
-    shown = workspace.run([*line[:3], "stats"])
-    assert b"none  there is no home directory" in shown.stdout
-    assert b"calls are not counted" in shown.stderr
     assert sorted(os.listdir(workspace.directory)) == ["a.cu", "a.ptx"]
 
 
@@ -96,7 +81,3 @@ def test_other_compilers_are_passed_through_and_counted(workspace: Workspace) ->
     assert (workspace.directory / "a.o").read_bytes() == expected
     assert (counters.outcome, counters.bypass_reasons) == ("bypass", {"not_nvcc": 1})
     assert b"the launched command is not an nvcc" in command(workspace, "explain", "a.o").stdout
-    for variables in ({"NVCCACHE_DISABLE": "1"}, {"NVCCACHE_READONLY": "1"}, {"_NVCCACHE_TRIED": "/x"}):
-        before = workspace.counters().calls
-        command(workspace, "g++", *line, **variables)
-        assert workspace.counters().calls == before

@@ -1,4 +1,4 @@
-"""Products that have no room: what plain nvcc leaves, and never a part of one from the cache."""
+"""Products that have no room, or whose place is taken: what plain nvcc leaves, and never a part of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,37 +16,30 @@ from workspaces import OLD_ENOUGH, Workspace
 
 pytestmark = pytest.mark.light_by_default
 
-LINES = {
-    "object": ("-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"),
-    "cubin": ("-cubin", "-arch=sm_80", "a.cu", "-o", "out/a.cubin"),
-    "ptx": ("-ptx", "a.cu", "-o", "out/a.ptx"),
-}
 OLD = b"made earlier"
 Left = tuple[int, dict[str, tuple[bytes, bool]]]
 
 
 @contextlib.contextmanager
-def size_limit(workspace: Workspace) -> Iterator[tuple[str, str]]:
+def size_limit(workspace: Workspace) -> Iterator[str]:
     """Less than a product, more than a line of the journal. nvcc does not get as far as the product."""
-    yield "ulimit -f 1; ", ""
+    yield "ulimit -f 1; "
 
 
 @contextlib.contextmanager
-def full(workspace: Workspace, scratch: str = "") -> Iterator[tuple[str, str]]:
+def full(workspace: Workspace) -> Iterator[str]:
     with small_file_system(workspace.directory / "out", "64k"):
-        yield "", scratch
+        yield ""
 
 
-def full_with_scratch(workspace: Workspace) -> contextlib.AbstractContextManager[tuple[str, str]]:
-    """What nvcc writes first has no room, either, and the product is as it was."""
-    return full(workspace, str(workspace.directory / "out"))
+OBJECT = ("-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d")
+PTX = ("-ptx", "a.cu", "-o", "out/a.ptx")
 
 
-@pytest.mark.by_default("size_limit-nothing-object", "full-an old one-ptx")
-@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
-@pytest.mark.parametrize("before", ["nothing", "an old one", "with another name"])
-@pytest.mark.parametrize("trouble", [size_limit, full, full_with_scratch])
-def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble, before, line):
+@pytest.mark.parametrize(
+    ("trouble", "has_an_old_one", "line"), [(size_limit, False, OBJECT), (full, True, PTX)]
+)
+def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble, has_an_old_one, line):
     """Or the whole product, where it fits into the blocks of an old one and nvcc wants room for others."""
     out = workspace.directory / "out"
     out.mkdir()
@@ -55,9 +47,8 @@ def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble
     time.sleep(OLD_ENOUGH)
     product = workspace.directory / line[line.index("-o") + 1]
 
-    def compile_with(compiler: str, limit: str = "", scratch: str = "") -> int:
-        argv = ["sh", "-c", f'{limit}exec {compiler} "$@"', "sh", *line, *HOST_OPTIONS]
-        return workspace.run(argv, **({"TMPDIR": scratch} if scratch else {})).status
+    def compile_with(compiler: str, limit: str = "") -> int:
+        return workspace.run(["sh", "-c", f'{limit}exec {compiler} "$@"', "sh", *line, *HOST_OPTIONS]).status
 
     ours = f'"{sys.executable}" -m nvccache "{workspace.nvcc}"'
     assert [compile_with(ours), compile_with(ours)] == [0, 0]
@@ -65,14 +56,16 @@ def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble
     whole = product.read_bytes()
     for path in out.iterdir():
         path.unlink()
-    with trouble(workspace) as (limit, scratch):
+    with trouble(workspace) as limit:
 
         def left_by(compiler: str) -> Left:
-            make(product, before)
+            if has_an_old_one:
+                product.write_bytes(OLD)
+                os.utime(product, (1, 1))
             with contextlib.suppress(OSError), open(out / "filler", "wb", buffering=0) as filler:
                 while trouble is not size_limit:
                     filler.write(bytes(4096))
-            status = compile_with(compiler, limit, scratch)
+            status = compile_with(compiler, limit)
             (out / "filler").unlink(missing_ok=True)
             left = {path.name: (path.read_bytes(), path.stat().st_mtime == 1) for path in out.iterdir()}
             for name in left:
@@ -83,15 +76,29 @@ def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble
         for _ in ("direct", "stages"):
             status, left = left_by(ours)
             is_given = status == 0 and left[product.name] == (whole, False)
-            assert (status, left) == expected or (is_given and before != "nothing")
+            assert (status, left) == expected or (is_given and has_an_old_one)
             workspace.forget_calls()
     assert not workspace.counters().calls["fault"]
 
 
-def make(product: Path, before: str) -> None:
-    if before != "nothing":
-        product.write_bytes(OLD)
-    if before == "with another name":
-        os.link(product, product.with_name("other"))
-    for path in product.parent.iterdir():
-        os.utime(path, (1, 1))
+def test_what_was_in_the_place_of_a_product(workspace):
+    """A file's other names and a link's target end up as by plain nvcc."""
+    workspace.write("a.cu", SOURCE)
+    argv = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", *HOST_OPTIONS)
+    assert workspace.cached(*argv).status == 0
+    product, other, rule, target = (workspace.directory / name for name in ("a.o", "other", "a.d", "target"))
+    keep = workspace.directory.parent / "keep"
+    keep.mkdir()
+    seen = []
+    for run, words in ((workspace.plain, ("-keep", "-keep-dir", keep)), (workspace.cached, ())):
+        for path in (product, other, rule, target):
+            path.unlink(missing_ok=True)
+        other.write_text("x")
+        target.write_text("x")
+        os.link(other, product)
+        rule.symlink_to("target")
+        assert run(*argv, *words).status == 0
+        paths = (product, other, rule, target)
+        seen.append([(path.is_symlink(), path.stat().st_mode, path.read_bytes()) for path in paths])
+    assert seen[0] == seen[1]
+    assert workspace.counters().calls["direct_hit"] == 1

@@ -1,7 +1,7 @@
 """Rare situations for which nvccache has no mechanism: what becomes of each, with nvcc's object.
 
 One row each: a compile, and the same again, perhaps after a change. `docs/explanation/soundness.md` names
-them. Elsewhere: inherited descriptors (never_stale/test_caller), terminals (test_messages), device links with
+them. Elsewhere: inherited descriptors (never_stale), terminals (test_messages), device links with
 line information (test_device_links), commands and settings that went (unit/cli).
 """
 
