@@ -21,8 +21,7 @@ from nvccache.store import event_totals, events
 from nvccache.store.event_line import Event, StageEvent
 from scenarios.builds.small_project import System
 from scenarios.support.ids import are_alike
-from scenarios.support.linking import device_sections
-from scenarios.support.toolkits import CCBIN, light_toolkit_on_path, toolkit_of
+from scenarios.support.toolkits import CCBIN, toolkit_of
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 KEPT = "NVCC_APPEND_FLAGS"
@@ -43,15 +42,11 @@ class Made:
         found = []
         for part in ("objects", "dependencies"):
             mine, others = getattr(self, part), getattr(other, part)
-            found += [name for name in sorted({*mine, *others}) if not self._is_alike(mine, others, name)]
+            for name in sorted({*mine, *others}):
+                is_in_both = name in mine and name in others
+                if not is_in_both or not are_alike(mine[name], others[name], self.workspace):
+                    found.append(name)
         return found
-
-    def _is_alike(self, mine: Mapping[str, bytes], others: Mapping[str, bytes], name: str) -> bool:
-        if name == "program" and any(
-            mine.get(each) != content for each, content in others.items() if each != name
-        ):
-            return True  # its device code has the module ids of its objects
-        return name in mine and name in others and are_alike(mine[name], others[name], self.workspace)
 
 
 class Build:
@@ -74,14 +69,18 @@ class Build:
         return re.sub(r"(?<!\$)\{(\w+)\}", lambda found: self._words[found[1]], text)
 
     def begin(self, ours: bool) -> None:
-        """Remove the build directory and configure it again."""
+        """Begin with a new build directory. It is configured once, and then copied."""
         shutil.rmtree(self.directory, ignore_errors=True)
-        if self.system.configure:
+        configured = self.directory.with_name("configured-by-ours" if ours else "configured")
+        if configured.exists():
+            shutil.copytree(configured, self.directory, symlinks=True)
+        elif self.system.configure:
             argv = [*self.system.configure, *(self.system.ours if ours else self.system.plain)]
             result = self._attempt(argv, self._environ(ours))
             if result.status and not ours:
                 pytest.skip(f"{self.system.name} cannot build with this toolkit")
             assert result.status == 0, result.stdout.decode() + result.stderr.decode()
+            shutil.copytree(self.directory, configured, symlinks=True)
         else:
             self.directory.mkdir()
 
@@ -100,7 +99,7 @@ class Build:
         before = (self.workspace.directory / name).read_text()
         self.workspace.write(name, text)
         second = self.plainly()
-        assert first.objects["program"] != second.objects["program"]
+        assert first.objects != second.objects
         self.workspace.write(name, before)
         return first, second
 
@@ -147,11 +146,11 @@ class Build:
         return Made(self._objects(), self._dependencies(ours), warnings, self.workspace)
 
     def _objects(self) -> dict[str, bytes]:
-        """All objects, except those of the build system's checks, and the program's device code."""
+        """All objects, except those of the build system's checks."""
         paths = [path for path in self.directory.rglob("*.o") if "CompilerId" not in str(path)]
         found = {str(path.relative_to(self.directory)): path.read_bytes() for path in sorted(paths)}
         assert found
-        return found | {"program": device_sections(self.directory / "program")}
+        return found
 
     def _dependencies(self, ours: bool) -> dict[str, bytes]:
         """Dependency files, and what Ninja keeps of them instead."""
@@ -187,22 +186,21 @@ def stages_run(calls: Sequence[Event]) -> list[str]:
     return sorted(stage.kind for call in calls for stage in call.stages if _is_counted(stage))
 
 
-def prepare(workspace: Workspace, system: System, tmp_path: Path) -> None:
+def prepare(workspace: Workspace, system: System) -> None:
     """Make the workspace find a build system's programs, and the libraries that a program links with."""
     environ = workspace.environ
     environ["PATH"] += f":{Path(sys.executable).parent}"
     for program in system.programs:
         if not shutil.which(program, path=environ["PATH"]):
             pytest.skip(f"needs {program}")
-    original = toolkit_of(workspace)
-    if not system.needs_headers:
-        light_toolkit_on_path(workspace, tmp_path / "toolkit")
-    present = [original / name for name in _LIBRARIES if (original / name).is_dir()]
+    toolkit = toolkit_of(workspace)
+    present = [toolkit / name for name in _LIBRARIES if (toolkit / name).is_dir()]
     environ["LIBRARY_PATH"] = ":".join(map(str, present))
     if not any((folder / "libcudart_static.a").exists() for folder in present):
         environ[KEPT] = "-cudart=shared"
     if CCBIN:
         environ["NVCC_PREPEND_FLAGS"] = f"-ccbin {CCBIN}"
+    workspace.begin_with_digests({})
 
 
 def touch(path: Path) -> None:

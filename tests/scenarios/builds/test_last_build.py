@@ -11,25 +11,15 @@ import pytest
 
 from workspaces import Workspace
 
+pytestmark = pytest.mark.light
 PROJECT = """\
 cmake_minimum_required(VERSION 3.20)
 project(small LANGUAGES CUDA)
 add_library(small OBJECT a.cu)
 """
+NVCCACHE = f"{sys.executable} -m nvccache"
 # Through a link named nvcc, all of CMake's checks are calls of nvccache.
 CONFIGURE = "cmake -S. -GNinja -DCMAKE_CUDA_ARCHITECTURES=80-real -DCMAKE_CUDA_COMPILER=$PWD/shim/nvcc -B"
-
-
-@pytest.fixture
-def project(workspace: Workspace) -> Workspace:
-    workspace.environ["PATH"] += f":{Path(sys.executable).parent}"
-    for program in ("cmake", "ninja"):
-        if not shutil.which(program, path=workspace.environ["PATH"]):
-            pytest.skip(f"needs {program}")
-    workspace.write("CMakeLists.txt", PROJECT)
-    workspace.write("a.cu", "int one;\n")
-    shell(workspace, f"{sys.executable} -m nvccache install shim && {CONFIGURE} build && ninja -C build")
-    return workspace
 
 
 def shell(workspace: Workspace, script: str) -> str:
@@ -39,25 +29,25 @@ def shell(workspace: Workspace, script: str) -> str:
     return result.stdout.decode()
 
 
-def check_compile_is_last(workspace: Workspace, folder: str) -> None:
-    ours = f"{sys.executable} -m nvccache"
-    product = str(workspace.directory / folder / "CMakeFiles/small.dir/a.cu.o")
-    last = json.loads(shell(workspace, f"{ours} stats --json"))["last_build"]
-    assert last["cacheable"] == 1
-    shell(workspace, f"{ours} report --trace trace.json")
+def check_compile_is_last(workspace: Workspace) -> None:
+    product = str(workspace.directory / "build/CMakeFiles/small.dir/a.cu.o")
+    last = json.loads(shell(workspace, f"{NVCCACHE} report --trace trace.json >&2; {NVCCACHE} stats --json"))
+    assert last["last_build"]["cacheable"] == 1
     shown = json.loads((workspace.directory / "trace.json").read_text())["traceEvents"]
     made = [event["args"].get("product") for event in shown if event.get("cat", "").startswith("call")]
     assert set(made) <= {product, None}  # None: `nvcc -v` in a configure of the same build
-    assert json.loads(shell(workspace, f"{ours} explain --json"))["product"] == product
+    assert json.loads(workspace.explain("--json"))["product"] == product
 
 
-def test_queries_and_a_configure_are_not_the_last_build(project: Workspace) -> None:
-    check_compile_is_last(project, "build")
-    shell(project, f"{CONFIGURE} other")
-    shell(project, "shim/nvcc --version && shim/nvcc -E a.cu && shim/nvcc -M a.cu")
-    check_compile_is_last(project, "build")
-
-
-def test_checks_of_a_configure_before_compiles_are_not_in_their_build(project: Workspace) -> None:
-    shell(project, f"{CONFIGURE} other && ninja -C other")
-    check_compile_is_last(project, "other")
+def test_checks_of_a_configure_and_later_queries_are_not_in_the_last_build(workspace: Workspace) -> None:
+    workspace.environ["PATH"] += f":{Path(sys.executable).parent}"
+    for program in ("cmake", "ninja"):
+        if not shutil.which(program, path=workspace.environ["PATH"]):
+            pytest.skip(f"needs {program}")
+    workspace.begin_with_digests({})
+    workspace.write("CMakeLists.txt", PROJECT)
+    workspace.write("a.cu", "int one;\n")
+    shell(workspace, f"{NVCCACHE} install shim && {CONFIGURE} build && ninja -C build")
+    check_compile_is_last(workspace)
+    shell(workspace, "shim/nvcc --version && shim/nvcc -E a.cu && shim/nvcc -M a.cu")
+    check_compile_is_last(workspace)
