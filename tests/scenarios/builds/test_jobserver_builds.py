@@ -187,7 +187,7 @@ def test_a_call_takes_tokens_for_what_it_runs_and_no_more(
     assert watch.most <= len(tokens) + 1
 
 
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
 def test_the_tokens_of_a_call_that_is_ended(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, signum: signal.Signals
 ) -> None:
