@@ -1,10 +1,11 @@
-"""Check what building the site does not: pages written from code, links, drawings, the map of the code.
+"""Check what building the site does not: files written from code, links, fields, drawings, maps of the code.
 
 python scripts/check_pages.py     prints each fault; fails if there is one
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -29,10 +30,13 @@ def prose(path: Path) -> str:
 
 
 def stale_pages() -> Iterator[str]:
-    for name in ("reference", "manual"):
-        program = DOCS / "generate" / f"{name}.py"
-        if subprocess.run([sys.executable, program, "--check"], check=False).returncode:
-            yield f"what is written from code is stale: run `python docs/generate/{name}.py`"
+    for name in (
+        "docs/generate/reference.py",
+        "docs/generate/manual.py",
+        "src/native/generate_native_header.py",
+    ):
+        if subprocess.run([sys.executable, ROOT / name, "--check"], check=False).returncode:
+            yield f"what is written from code is stale: run `python {name}`"
 
 
 def links() -> Iterator[str]:
@@ -75,6 +79,43 @@ def unchecked_commands() -> Iterator[str]:
     yield from (f"testing.md lists {name}, which is run or gone" for name in sorted(listed - not_run))
 
 
+def json_fields() -> Iterator[str]:
+    """Fields that commands print with `--json`, by the texts that the tests compare, and json.md lacks."""
+    printed = re.compile(r"^\$ ([^\n]* --json[^\n]*)\n([\[{]\n.*?^[\]}])$", re.MULTILINE | re.DOTALL)
+    described = (DOCS / "reference/json.md").read_text()
+    for path in sorted((ROOT / "tests/unit/cli/golden").iterdir()):
+        for line, document in printed.findall(path.read_text()):
+            command = line.partition("nvccache ")[2].split()[0]
+            section = re.search(
+                rf"^## nvccache {command}\n(.*?)(?=^## )", described, re.MULTILINE | re.DOTALL
+            )
+            names = set(re.findall(r"`(\w+)`", section[1] if section else ""))
+            for name in sorted(names_in(json.loads(document.replace(": TIME", ": 0"))) - names):
+                yield f"json.md does not describe `{name}` of `{line}`"
+
+
+def names_in(document: object, name: str = "") -> set[str]:
+    """All names of fields, but for those that are outcomes or names of settings, stages or the like."""
+    if isinstance(document, list):
+        return {found for element in document for found in names_in(element)}
+    if not isinstance(document, dict):
+        return set()
+    below = {found for key, value in document.items() for found in names_in(value, key)}
+    is_by_word = name in ("calls", "stages", "settings", "wrong_settings") or name.endswith(
+        ("faults", "reasons")
+    )
+    return below if is_by_word else below | document.keys()
+
+
+def reasons() -> Iterator[str]:
+    """Reasons that the code gives for a bypass, and that the reference lacks."""
+    listed = set(re.findall(r"`(\w+)`", (DOCS / "reference/outcomes.md").read_text()))
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for reason in re.findall(r'\bBypass\(\s*"(\w+)"', path.read_text()):
+            if reason not in listed:
+                yield f"{path.relative_to(ROOT)}: nothing explains the reason `{reason}`"
+
+
 def drawings() -> Iterator[str]:
     """Drawings that load something, have no title, or show other figures than those that are recorded."""
     for path in DOCS.glob("images/*.svg"):
@@ -113,6 +154,20 @@ def map_of_code() -> Iterator[str]:
                 yield f"{name}.md names {file}, which does not exist"
 
 
+def launcher_files() -> Iterator[str]:
+    """Files of the launcher that call one above them in the order of launcher.h."""
+    folder = ROOT / "src/native/launcher"
+    order = re.findall(r"^   (\w+\.c) ", (folder / "launcher.h").read_text(), re.MULTILINE)
+    if sorted(order) != sorted(path.name for path in folder.glob("*.c")):
+        yield "launcher.h does not list the files of the launcher"
+    above: set[str] = set()
+    for name in order:
+        text = (folder / name).read_text()
+        for function in sorted(above.intersection(re.findall(r"\b(\w+)\(", text))):
+            yield f"{name} calls `{function}` of a file above it"
+        above |= set(re.findall(r"^(?!static)\w[\w *]*?\b(\w+)\(", text, re.MULTILINE)) - {"main"}
+
+
 def decisions() -> Iterator[str]:
     """Pages of decisions that are long, and those that code names and that do not exist."""
     pages = {path.name: path.read_text() for path in (DOCS / "development" / "decisions").iterdir()}
@@ -139,7 +194,8 @@ def fragments() -> Iterator[str]:
                 yield f"{path.name}: not a plain clause: {line}"
 
 
-CHECKS = (stale_pages, links, shown_files, unchecked_commands, drawings, map_of_code, decisions, fragments)
+CHECKS = (stale_pages, links, shown_files, unchecked_commands, json_fields, reasons)
+CHECKS += (drawings, map_of_code, launcher_files, decisions, fragments)
 
 if __name__ == "__main__":
     faults = [fault for check in CHECKS for fault in check()]

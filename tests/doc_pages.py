@@ -45,11 +45,11 @@ class Block:
 
 @dataclasses.dataclass
 class Command:
-    """A command line as typed, perhaps of several lines, and what the page shows of its output."""
+    """A command line as typed, perhaps of several lines, what the page shows of its output, and where."""
 
     typed: str
     shown: list[str]
-    block: Block
+    line: int
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -78,15 +78,15 @@ def blocks(text: str) -> Iterator[Block]:
 def commands(block: Block) -> list[Command]:
     """The commands of a block, one after the other."""
     if block.language == "sh":
-        return [Command(block.text, ["..."], block)]
+        return [Command(block.text, ["..."], block.line)]
     found: list[Command] = []
-    for line in block.lines:
+    for number, line in enumerate(block.lines, block.line):
         if line.startswith("$ "):
-            found.append(Command(line[2:], [], block))
+            found.append(Command(line[2:], [], number))
         elif line.startswith("> ") and found and not found[-1].shown:
             found[-1].typed += f"\n{line[2:]}"
         else:
-            assert found, f"line {block.line}: output before a command"
+            assert found, f"line {number}: output before a command"
             found[-1].shown.append(line)
     return found
 
@@ -104,12 +104,8 @@ def steps(text: str) -> list[Block | Command]:
     return found
 
 
-class CommandError(Exception):
-    """A command of a page failed; the message shows it."""
-
-
 def run(text: str, directory: Path, environ: Mapping[str, str]) -> list[tuple[Command, list[str]]]:
-    """Do what a page says in one shell; each command with the lines that it printed. Raises CommandError."""
+    """Do what a page says in one shell; each command with the lines that it printed."""
     found = steps(text)
     typed = [step for step in found if isinstance(step, Command)]
     done = subprocess.run(
@@ -124,10 +120,8 @@ def run(text: str, directory: Path, environ: Mapping[str, str]) -> list[tuple[Co
         timeout=600,
     )
     parts = done.stdout.split(f"{_DONE}\n")
-    if done.returncode:
-        number = len(parts) - 1
-        command = typed[number] if number < len(typed) else typed[-1]
-        raise CommandError(f"line {command.block.line}: `{command.typed.strip()}` failed:\n{parts[-1]}")
+    failed = typed[min(len(parts), len(typed)) - 1]
+    assert not done.returncode, f"line {failed.line}: `{failed.typed.strip()}` failed:\n{parts[-1]}"
     outputs = [part.replace(environ["HOME"], "/home/you").splitlines() for part in parts]
     return list(zip(typed, outputs, strict=False))
 
@@ -163,17 +157,9 @@ def _comparable(lines: list[str]) -> list[str]:
 
 def with_outputs(text: str, outputs: list[tuple[Command, list[str]]]) -> str:
     """The page with what its commands printed in place of what it shows and they did not print."""
-    lines: list[str | None] = list(text.splitlines())
+    lines = text.splitlines()
     for command, printed in reversed(outputs):
-        block = command.block
-        if block.language != "console" or is_shown(command.shown, printed):
-            continue
-        typed = [f"$ {command.typed}".replace("\n", "\n> "), *command.shown]
-        block_lines = "\n".join(block.lines)
-        old = "\n".join(typed)
-        assert old in block_lines
-        new = "\n".join([typed[0], *printed])
-        start = block.line - 1
-        lines[start : start + len(block.lines)] = block_lines.replace(old, new, 1).split("\n")
-        block.lines = block_lines.replace(old, new, 1).split("\n")
-    return "\n".join(line for line in lines if line is not None) + "\n"
+        if not is_shown(command.shown, printed):
+            at = command.line + command.typed.count("\n")
+            lines[at : at + len(command.shown)] = printed
+    return "\n".join(lines) + "\n"

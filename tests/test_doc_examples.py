@@ -92,7 +92,7 @@ def test_a_page_does_what_it_says(page: str, nvcc: str, environ: dict[str, str])
     for command, printed in outputs if release_of(nvcc).startswith("13.0") else ():
         shown = "\n".join(command.shown)
         assert doc_pages.is_shown(command.shown, printed), (
-            f"line {command.block.line}: `{command.typed}` printed\n"
+            f"line {command.line}: `{command.typed}` printed\n"
             + "\n".join(printed)
             + f"\nand the page shows\n{shown}"
         )

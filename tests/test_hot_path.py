@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -41,8 +40,8 @@ LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]
 OF_REMOTES = ["nvccache.remote_url", "nvccache.values"]
 
 
-# A Python that tells what it loads; the launcher looks whether it runs at all.
-_TELLING = '#!/bin/sh\nexec "{python}" -X importtime "$@"\n'
+# A Python that reports what it loads; the launcher looks whether it runs at all.
+_REPORTING = '#!/bin/sh\nexec "{python}" -X importtime "$@"\n'
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def compiled(workspace: Workspace) -> list[str]:
     (folder / "pyvenv.cfg").write_text("")
     for path in launcher_of_tree().parent.iterdir():
         shutil.copy(path, folder / "bin")
-    (folder / "bin/python3").write_text(_TELLING.format(python=sys.executable))
+    (folder / "bin/python3").write_text(_REPORTING.format(python=sys.executable))
     (folder / "bin/python3").chmod(0o755)
     workspace.environ["PWD"] = str(workspace.directory)  # or that shell would set it
     words = [str(folder / "bin/nvccache"), workspace.nvcc]
@@ -72,26 +71,14 @@ def imported(stderr: bytes) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in lines[1:]}
 
 
-def bare_modules() -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-IS", "-c", FOR_ANY_PROGRAM], capture_output=True, check=True
-    )
-    return imported(done.stderr)
-
-
-def modules_of_call(workspace: Workspace, words: list[str]) -> set[str]:
+def modules_of_call(workspace: Workspace, words: list[str], outcome: str) -> set[str]:
+    """What a call of this outcome loads."""
     (workspace.directory / "a.o").unlink()
-    started = subprocess.Popen(
-        [*words, *LINE], cwd=workspace.directory, env=workspace.environ, stderr=subprocess.PIPE
-    )
-    _, stderr = started.communicate()
-    assert started.returncode == 0, stderr.decode()
+    done, counted = workspace.since(lambda: workspace.run([*words, *LINE]))
+    assert (done.status, counted.outcome) == (0, outcome), done.stderr.decode()
     assert (workspace.directory / "a.o").exists()
-    return imported(stderr) - bare_modules()
-
-
-def direct_hits(workspace: Workspace) -> int:
-    return workspace.counters().calls["direct_hit"]
+    bare = [sys.executable, "-X", "importtime", "-IS", "-c", FOR_ANY_PROGRAM]
+    return imported(done.stderr) - imported(workspace.run(bare).stderr)
 
 
 def check_out_again(directory: Path) -> None:
@@ -113,9 +100,7 @@ CHANGES = {
 def test_a_replay_loads_nothing_of_python(workspace, compiled, change):
     """Also of files that are other ones, but have their content."""
     CHANGES[change](workspace.directory)
-    before = direct_hits(workspace)
-    assert not modules_of_call(workspace, compiled)
-    assert direct_hits(workspace) == before + 1
+    assert not modules_of_call(workspace, compiled, "direct_hit")
 
 
 @pytest.mark.by_default("alone")
@@ -124,17 +109,15 @@ def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled, remote):
     workspace.environ |= {"NVCCACHE_REMOTE": remote} if remote else {}
     for _ in range(8):
         shutil.rmtree(workspace.cache / store.REPLAY, ignore_errors=True)
-        before = direct_hits(workspace)
-        found = modules_of_call(workspace, compiled)
-        assert direct_hits(workspace) == before + 1
+        found = modules_of_call(workspace, compiled, "direct_hit")
         if "nvccache.store.eviction" not in found:  # one hit in 16 counts what is in the cache as well
             break
     assert found == {*DIRECT, *(OF_REMOTES if remote else ())}
-    assert not modules_of_call(workspace, compiled), "it is recorded for the launcher"
+    assert not modules_of_call(workspace, compiled, "direct_hit"), "it is recorded for the launcher"
 
 
 def test_a_miss_loads_nothing_that_is_slow_to_load(workspace, compiled):
     workspace.write("x.h", "#pragma once\nint added;\n")
-    found = modules_of_call(workspace, compiled)
+    found = modules_of_call(workspace, compiled, "partial_hit")
     assert "nvccache.observation.stage_inputs" in found
     assert not found & TOO_SLOW

@@ -379,10 +379,11 @@ def test_a_build_goes_on_where_python_cannot_be_started(launcher, unstartable, t
     (folder / "nvcc").symlink_to("nvccache")
     shim = tmp_path / "shims" / "nvcc"
     real = tmp_path / "real" / "nvcc"
-    for path, text in ((shim, "# The nvcc shim of nvccache."), (real, 'echo "$0" "$@"')):
+    for path in (shim, real):
         path.parent.mkdir()
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
+    shim.symlink_to(folder / "nvccache")
+    real.write_text('#!/bin/sh\necho "$0" "$@"\n')
+    real.chmod(0o755)
     (real.with_name("g++")).symlink_to("nvcc")
     environ = {"PATH": f"{folder}:{shim.parent}:{real.parent}:/usr/bin:/bin"}
     own = folder / "nvccache"

@@ -1,4 +1,4 @@
-"""Other systems than Linux get a sentence, not a failed import; and the package metadata says Linux."""
+"""Other systems than Linux get a sentence, not a failed import; and what is in the wheel."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from installations import ROOT
+from nvccache.report import page
 
 # A child in which Python says that it runs elsewhere, and has not what it has not there.
 CHILD = """\
@@ -59,11 +60,18 @@ def test_a_build_elsewhere_ends_with_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_metadata_and_tag_say_linux(wheel: Path) -> None:
+def test_the_wheel_is_for_linux_and_holds_the_manual_and_the_parts_of_the_report(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        (metadata,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
-        (tags,) = [name for name in archive.namelist() if name.endswith("/WHEEL")]
-        lines = archive.read(metadata).decode().splitlines()
-        assert "Classifier: Operating System :: POSIX :: Linux" in lines
-        assert not [line for line in lines if "OS Independent" in line]
-        assert b"\nTag: py3-none-linux_" in archive.read(tags)
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    (metadata,) = [
+        text.decode().splitlines() for name, text in contents.items() if name.endswith("/METADATA")
+    ]
+    assert "Classifier: Operating System :: POSIX :: Linux" in metadata
+    (tags,) = [text for name, text in contents.items() if name.endswith("/WHEEL")]
+    assert b"\nTag: py3-none-linux_" in tags
+    (manual,) = [
+        text for name, text in contents.items() if name.endswith(".data/data/share/man/man1/nvccache.1")
+    ]
+    assert manual == (ROOT / "docs/man/nvccache.1").read_bytes()
+    parts = (*page.SCRIPTS, "page.html", "page.css")
+    assert {f"nvccache/report/{name}" for name in parts} <= contents.keys()

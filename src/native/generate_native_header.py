@@ -68,7 +68,6 @@ def _names() -> list[str]:
         "TEMPORARY": directory.TEMPORARY,
         "JOURNAL": event_line.FOLDER,
         "LOG": event_line.LOG,
-        "SHIM_MARK": real_nvcc.SHIM_MARK.decode(),
         "TRIED": real_nvcc.TRIED_VARIABLE,
         "BOOT": signatures.BOOT,
     }
@@ -78,7 +77,6 @@ def _names() -> list[str]:
         "BLOB_TAIL": store.TAIL,
         "REFRESHED_AFTER": store.REFRESHED_AFTER,
         "LARGE_LOG": event_line.LARGE,
-        "MARK_WITHIN": real_nvcc.MARK_WITHIN,
         "NESTED": real_nvcc.NESTED,
         "WORTH_CLONING": products.WORTH_CLONING,
         "BLOCK": products.BLOCK,

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.settings_file import Problem
 
-# Settings of earlier versions: what replaces each, a clause. Compiles ignore them.
-REMOVED = {
-    "executor_min_seconds": "`jobs` says how many stages run here before one is sent",
-    "observe": "what cannot be observed is not recorded; `NVCCACHE_DISABLE=1` runs plain nvcc",
-    "remote_timeout": "a call waits two seconds for its remotes, then nobody asks them for a minute",
-    "stats_dir": "calls are counted in the cache, and not where that is read-only",
-    "umask": "new files get the permissions of a directory that others may write to, such as mode 2775",
-}
 _ALIKE = 0.75
 
 
@@ -83,8 +75,6 @@ def _sentence(problem: Problem, config: Config) -> str:
 def instead_of(unknown: str) -> str:
     """What to use instead of a setting that does not exist, to follow a sentence; may be empty."""
     name = unknown.removeprefix(PREFIX).lower()
-    if name in REMOVED:
-        return f" any more: {REMOVED[name]}"
     near = nearest(name, SETTINGS)
     return did_you_mean(SETTINGS[near].variable if near and unknown.startswith(PREFIX) else near)
 

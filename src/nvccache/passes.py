@@ -28,11 +28,8 @@ from nvccache.values import dataclass
 # Everything that reads its line or its file's name, such as std::source_location, is declared with these.
 _POSITION_READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
 _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # not escaped in markers
-_QUOTE_AFTER_R = re.compile(rb'"(?<=R")')  # many times faster than a search for both
-_RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(')
-_ESCAPED = re.compile(rb"\\.")
-_LAST_WORD = re.compile(rb"\w+$")
-_RAW_NEWLINE = b"\n\x01"
+# What may begin a raw string, with its delimiter; a quotation mark is found faster than `R"`.
+_RAW_STRING = re.compile(rb'"(?<=R")(?=([^()\\\s]{0,16})\()')
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
 # A stretch of system headers: from entering or returning to one to the same for another file.
@@ -77,22 +74,34 @@ class _Piece:
 
 
 def meaning_of(text: bytes) -> Meaning:
-    marked = _with_raw_strings_marked(text)
-    if not marked:
-        return Meaning()
-    marked = b"\n" + marked
-    first = _MARKER.match(marked)
+    text = b"\n" + text
+    first = _MARKER.match(text)
     main = first[2] if first else b'""'
-    pieces = list(_pieces(marked, main))
+    pieces = list(_pieces(text, main))
     files: dict[bytes, list[bytes]] = {}
     for piece in pieces:
         if piece.where:
             files.setdefault(piece.file, []).append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
     of_files = {name: b"\n".join(parts) for name, parts in files.items()}
     digests = tuple((name, keys.digest_bytes(content)[:_SHORT_DIGITS]) for name, content in of_files.items())
-    if _may_read_position(marked):
+    may_have_lines_as_content = _has_raw_string(text, b"\n# ") or any(
+        _has_raw_string(piece.body, b"\n") for piece in pieces if piece.where
+    )
+    if may_have_lines_as_content or _may_read_position(text) or _MARKS[0][:1] in text:
         return Meaning("", digests)
     return Meaning(keys.digest_bytes(b"\n".join(_without_lines(pieces, main))), digests)
+
+
+def _has_raw_string(text: bytes, part: bytes) -> bool:
+    """Whether a raw string may contain this part: lines are content there, also such as resemble markers.
+
+    What only looks like the beginning of one counts, too.
+    """
+    for opened in _RAW_STRING.finditer(text):
+        end = text.find(b")" + opened[1] + b'"', opened.end())
+        if end < 0 or text.find(part, opened.end(), end) >= 0:
+            return True
+    return False
 
 
 def _may_read_position(text: bytes) -> bool:
@@ -154,50 +163,6 @@ def _mark_of(where: bytes, main: bytes) -> bytes:
     is_main = name == main.rpartition(b'"')[0]
     kind = _IN_MAIN_FILE * is_main + _IN_SYSTEM_HEADER * (b"3" in flags) + _IN_C * (b"4" in flags)
     return _MARKS[kind]
-
-
-def _with_raw_strings_marked(text: bytes) -> bytes:
-    """The text with a mark on each line inside a raw string, where lines are content; empty if uncertain."""
-    if _MARKS[0][:1] in text or _RAW_NEWLINE[1:] in text:
-        return b""
-    parts = []
-    done = 0
-    for quote in _QUOTE_AFTER_R.finditer(text):
-        start = quote.start() - 1
-        if start < done:
-            continue  # inside the previous one
-        is_string = _begins_raw_string(text, start, done)
-        if is_string is None:
-            return b""
-        if is_string:
-            opened = _RAW_STRING.match(text, start)
-            end = text.find(b")" + opened[1] + b'"', opened.end()) if opened else -1
-            if not opened or end < 0:
-                return b""
-            end += len(opened[1]) + 2
-            parts += [text[done:start], text[start:end].replace(b"\n", _RAW_NEWLINE)]
-            done = end
-    return b"".join([*parts, text[done:]])
-
-
-def _begins_raw_string(text: bytes, position: int, done: int) -> bool | None:
-    """Whether the `R"` at a position begins a literal: it may also end an identifier or another literal.
-
-    `done` is the end of the previous raw string. None if the quotation marks before it on its line cannot be
-    paired by counting.
-    """
-    line = text[max(done, text.rfind(b"\n", 0, position) + 1) : position]
-    plain = _ESCAPED.sub(b"", line)
-    if b"'" in plain:
-        return None  # a digit separator, or a character literal that may hold quotation marks
-    if plain.count(b'"') % 2:
-        return False
-    word = _LAST_WORD.search(line)
-    prefix = word[0] if word else b""
-    if prefix not in (b"", b"u8", b"u", b"U", b"L"):
-        return False
-    # Directly after a literal it may be that literal's suffix.
-    return None if text.startswith(b'"', position - len(prefix) - 1) else True
 
 
 @dataclass(frozen=True, slots=True)

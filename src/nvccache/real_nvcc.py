@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 
 from nvccache.config import config_file
@@ -11,9 +10,6 @@ from nvccache.config import config_file
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-SHIM_MARK = b"# The nvcc shim of nvccache."  # in the scripts that older versions of `install` wrote
-MARK_WITHIN = 8192  # bytes; at most the path of an interpreter, twice, precedes it
 
 _PROGRAM = b"\x7fELF"
 NESTED = 3  # how often one program may be started within itself
@@ -84,20 +80,7 @@ def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str
 def is_ours(path: str) -> bool:
     """Whether a program is nvccache: a link to it, as shims are, or the file of this process."""
     real_path = os.path.realpath(path)
-    if os.path.basename(real_path) in OWN_NAMES or real_path == os.path.realpath(sys.argv[0]):
-        return True
-    try:
-        # Opening a FIFO must not block.
-        descriptor = os.open(real_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return is_file and SHIM_MARK in os.read(descriptor, MARK_WITHIN)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    return os.path.basename(real_path) in OWN_NAMES or real_path == os.path.realpath(sys.argv[0])
 
 
 def guarded(environ: Mapping[str, str], nvcc: str) -> dict[str, str]:

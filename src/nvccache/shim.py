@@ -31,7 +31,7 @@ _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modul
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # Not `disabled`, where nvccache must do nothing, nor `nested`, where the outer call is counted.
 _COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory", "scripted_nvcc")
-_COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
+_COMPILER_NAMES = ("cc", "c++", "g++", "cl", "nvc", "icpx")  # parts of a name
 
 
 def main() -> int:
@@ -120,15 +120,11 @@ def _compile(typed: str, arguments: list[str]) -> int:
 
 
 def _is_compiler(argument: str, *others: str) -> bool:
-    if argument.startswith("-"):
-        return False
-    if "nvcc" in argument:
-        return True
-    if not any(part in argument for part in _COMPILER_NAMES):
-        return False
-    from nvccache.cli import names  # a misspelled command such as `cleen` contains the name of a compiler
-
-    return not names.is_command(argument, others, os.environ)
+    """Whether a word names a compiler: an nvcc, or another on PATH; a misspelled command is none."""
+    if argument.startswith("-") or "nvcc" in argument:
+        return not argument.startswith("-")
+    is_name = any(part in argument for part in _COMPILER_NAMES)
+    return is_name and bool(others and real_nvcc.find(argument, "", os.environ))
 
 
 def _compile_or_exec(typed: str, arguments: list[str]) -> int:
@@ -272,8 +268,12 @@ def _report_fault(
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:
     """Report why there is no nvcc to run; returns the exit status of a shell for it."""
+    from nvccache.toolkit import discovery
+
     status, sentence = real_nvcc.why_none(typed, configured, origin, environ)
     call_end.write(2, os.fsencode(f"nvccache: {sentence}\n"))
+    if typed == "nvcc" and (nvcc := discovery.find_nvcc(environ)):
+        call_end.write(2, os.fsencode(f"hint: to use `{nvcc}`: `{discovery.export_path(nvcc)}`\n"))
     return status
 
 

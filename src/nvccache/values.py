@@ -25,9 +25,8 @@ else:
 
     def dataclass(*, slots, frozen=False):
         """Give a class `__slots__` for its annotated names, and comparison by value."""
-        assert slots
 
-        def made(cls):
+        def with_slots(cls):
             names = tuple(cls.__annotations__)
             namespace = {name: value for name, value in vars(cls).items() if name not in names}
             for name in ("__dict__", "__weakref__"):
@@ -36,7 +35,7 @@ else:
             namespace["_defaults"] = {name: vars(cls)[name] for name in names if name in vars(cls)}
             return type(cls)(cls.__name__, (_Frozen if frozen else _Value,), namespace)
 
-        return made
+        return with_slots
 
     def replace(value, **changes):
         """A copy with other values in some fields."""
@@ -47,20 +46,11 @@ else:
         _defaults = {}
 
         def __init__(self, *values, **named):
-            names = self.__slots__
-            if len(values) > len(names):
-                raise TypeError(f"{type(self).__name__} has {len(names)} fields")
-            put = object.__setattr__
-            for name, value in zip(names, values, strict=False):
-                put(self, name, value)
-            for name in names[len(values) :]:
-                if name in named:
-                    put(self, name, named.pop(name))
-                    continue
-                default = self._defaults[name] if name in self._defaults else _missing(self, name)
-                put(self, name, default.make() if type(default) is _Factory else default)
-            if named:
-                raise TypeError(f"{type(self).__name__} takes `{next(iter(named))}` once, or not at all")
+            """Type checkers refuse too many values; a missing one is a KeyError."""
+            given = {**self._defaults, **dict(zip(self.__slots__, values, strict=False)), **named}
+            for name in self.__slots__:
+                value = given[name]
+                object.__setattr__(self, name, value.make() if type(value) is _Factory else value)
 
         def __eq__(self, other):
             if type(other) is not type(self):
@@ -81,6 +71,3 @@ else:
 
         def __hash__(self):
             return hash(tuple(getattr(self, name) for name in self.__slots__))
-
-    def _missing(value, name):
-        raise TypeError(f"{type(value).__name__} lacks `{name}`")

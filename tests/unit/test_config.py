@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from pathlib import Path
 from types import SimpleNamespace
 
 import platformdirs
@@ -48,38 +49,31 @@ def test_directories_are_those_of_platformdirs(monkeypatch, home, base):
     assert config.config_file(os.environ) == wanted
 
 
-@pytest.mark.parametrize("value", [None, "", " ", "\t"])
+@pytest.mark.parametrize("value", [None, "", " \t"])
 def test_defaults_are_in_force_where_a_variable_is_not_set_or_empty(environ, home, value):
     variables = {} if value is None else {row.variable: value for row in config.SETTINGS.values()}
     settings = config.load({**environ, **variables})
     assert (settings.dir, settings.max_size) == (f"{home}/.cache/nvccache", DEFAULT_SIZE)
     assert (settings.base_dir, settings.nvcc, settings.log, settings.jobs) == ("", "", "", 0)
     assert not (settings.disable or settings.readonly or settings.recache or settings.strict)
-    assert settings.problems == []
+    assert set(vars(settings)) == {*config.SETTINGS, "origins", "problems"} and settings.problems == []
     assert settings.origins.keys() == config.SETTINGS.keys()
     assert value is not None or set(settings.origins.values()) == {"default"}
-
-
-def test_every_setting_has_a_value_and_a_variable_of_ours(environ):
-    assert set(vars(config.load(environ))) == {*config.SETTINGS, "origins", "problems"}
     assert all(row.variable == f"NVCCACHE_{name.upper()}" for name, row in config.SETTINGS.items())
 
 
 def test_environment_goes_before_the_file_and_the_file_before_defaults(environ, write_file):
     write_file('max_size = "1G"\nlog = "/from/file"\nreadonly = true\njobs = 3\n')
     settings = config.load({**environ, "NVCCACHE_MAX_SIZE": "2G"})
-    assert settings.max_size == 2 * 1024**3
-    assert settings.log == "/from/file"
-    assert settings.readonly is True
-    assert settings.jobs == 3
-    assert settings.origins["max_size"] == "NVCCACHE_MAX_SIZE"
-    assert settings.origins["log"] == "file"
-    assert settings.origins["dir"] == "default"
+    assert (settings.max_size, settings.log) == (2 * 1024**3, "/from/file")
+    assert (settings.readonly, settings.jobs) == (True, 3)
+    origins = [settings.origins[name] for name in ("max_size", "log", "dir")]
+    assert origins == ["NVCCACHE_MAX_SIZE", "file", "default"]
 
 
 def test_file_in_the_working_directory_is_not_read(environ, tmp_path, monkeypatch):
-    (tmp_path / "nvccache.toml").write_text('dir = "/evil"\n')
-    (tmp_path / "config.toml").write_text('dir = "/evil"\n')
+    for name in ("nvccache.toml", "config.toml"):
+        (tmp_path / name).write_text('dir = "/evil"\n')
     monkeypatch.chdir(tmp_path)
     assert config.load(environ).origins["dir"] == "default"
 
@@ -95,13 +89,10 @@ def test_sizes():
     for text in ("", "G", "-1", "10X", "ten", "nan", "inf", "1e30", "1 2", "10GG", "0.4B", "1e999", "0.5"):
         with pytest.raises(ConfigError, match="is not a size such as"):
             config.parse_size(text)
-
-
-@pytest.mark.parametrize("text", ["1", "10", "1048575"])
-def test_a_small_number_must_have_a_unit(text):
-    """Other caches take it as gibibytes, and as bytes it would empty the cache."""
-    with pytest.raises(ConfigError, match="`B` for bytes"):
-        config.parse_size(text)
+    # Other caches take it as gibibytes, and as bytes it would empty the cache.
+    for text in ("1", "10", "1048575"):
+        with pytest.raises(ConfigError, match="`B` for bytes"):
+            config.parse_size(text)
 
 
 @pytest.mark.parametrize(
@@ -162,19 +153,14 @@ def test_a_variable_that_is_none_is_named_with_what_was_meant(environ, variable,
     assert settings.wrong_settings == "unknown"
 
 
-def test_paths_are_absolute_and_know_the_home(environ, home, tmp_path, monkeypatch):
+def test_paths_are_absolute_and_know_the_home_and_the_name_of_an_nvcc_stays(
+    environ, home, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    settings = config.load(
-        {**environ, "NVCCACHE_DIR": "~/c", "NVCCACHE_LOG": "log", "NVCCACHE_BASE_DIR": "~"}
-    )
-    assert settings.dir == f"{home}/c"
-    assert settings.log == str(tmp_path / "log")
-    assert settings.base_dir == home
-
-
-def test_name_of_nvcc_stays_a_name_and_a_path_becomes_absolute(environ, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert config.load({**environ, "NVCCACHE_NVCC": "nvcc-13"}).nvcc == "nvcc-13"
+    variables = {"NVCCACHE_DIR": "~/c", "NVCCACHE_LOG": "log", "NVCCACHE_BASE_DIR": "~"}
+    settings = config.load({**environ, **variables, "NVCCACHE_NVCC": "nvcc-13"})
+    assert (settings.dir, settings.log, settings.base_dir) == (f"{home}/c", str(tmp_path / "log"), home)
+    assert settings.nvcc == "nvcc-13"
     assert config.load({**environ, "NVCCACHE_NVCC": "bin/nvcc"}).nvcc == str(tmp_path / "bin/nvcc")
 
 
@@ -183,7 +169,7 @@ def problems_of(environ):
     return settings, [text.replace(config.config_file(environ), "FILE") for text in log.sentences(settings)]
 
 
-BROKEN = ["base_dir = ", "\x00", "= 1", 'log = "/l', "log = [", "jobs = 1\njobs = 2", "[jobs"]
+BROKEN = ["base_dir = ", "\x00", 'log = "/l', "jobs = 1\njobs = 2"]
 BROKEN += ["log = '\udcff'", "jobs = " + "9" * 5000, "x = " + "[" * 5000]
 
 
@@ -196,16 +182,9 @@ def test_a_file_that_is_not_toml_is_one_problem_and_all_defaults(environ, write_
     assert settings.wrong_settings == "file"
 
 
-@pytest.mark.parametrize("name", ["max_size", "jobs", "log", "strict"])
-def test_a_number_of_thousands_of_digits_costs_only_its_setting(environ, write_file, name):
-    write_file(f'{name} = 0x{"f" * 5000}\nbase_dir = "/base"\n')
-    settings, (sentence,) = problems_of(environ)
-    assert (settings.base_dir, settings.wrong_settings) == ("/base", name)
-    assert sentence.startswith(f"`{name}` in `FILE`: ")
-
-
 def test_wrong_values_and_unknown_names_of_the_file_are_problems(environ, write_file):
-    text = 'max_size = "ten"\njobs = true\nlog = 5\nbase_dir = "relative"\nreadonly = true\nmax_sise = "1G"\n'
+    text = f'max_size = "ten"\njobs = true\nlog = 0x{"f" * 5000}\nbase_dir = "relative"\n'
+    text += 'readonly = true\nmax_sise = "1G"\n'
     write_file(f'{text}[table]\nlog = "/x"\n')
     settings, printed = problems_of(environ)
     assert settings.readonly and settings.wrong_settings == "base_dir,jobs,log,max_size,unknown"
@@ -218,15 +197,10 @@ def test_wrong_values_and_unknown_names_of_the_file_are_problems(environ, write_
     ]
 
 
-def put_large_file(path):
-    with open(path, "wb") as stream:
-        stream.truncate(1 << 30)
-
-
 IN_PLACE = {
     "directory": os.mkdir,
     "fifo": os.mkfifo,
-    "large": put_large_file,
+    "large": lambda path: Path(path).write_bytes(b"#" * (1 << 20) + b"\n"),
     "device": lambda path: os.symlink("/dev/zero", path),
     "loop": lambda path: os.symlink(path, path),
 }

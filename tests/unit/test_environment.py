@@ -6,19 +6,16 @@ import shutil
 
 import pytest
 
-from nvccache.environment import WHOLE, digest_of, found_on, is_ignored, is_set
+from nvccache.environment import WHOLE, digest_of, found_on, is_set
 
 ENVIRON = {"A": "1", "B": "", "BASH_FUNC_f%%": "() { :; }", "BASH_FUNCTION": "x", "TMPDIR": "/tmp"}
 
 
-def test_each_value_has_a_digest_of_its_own_and_no_value_is_none():
+def test_the_digest_is_of_the_value_alone_and_none_is_no_value():
     values = [{}, {"A": ""}, {"A": "1"}, {"A": "2"}, {"A": "-"}, {"A": "\udcff"}]
     assert len({digest_of("A", environ) for environ in values}) == len(values)
     assert [is_set(digest_of("A", environ)) for environ in values] == [False, *[True] * 5]
     assert not is_set("")
-
-
-def test_the_digest_is_of_the_value_alone():
     assert digest_of("A", {"A": "x", "B": "y"}) == digest_of("A", {"A": "x"}) == digest_of("B", {"B": "x"})
 
 
@@ -31,6 +28,7 @@ def test_the_digest_is_of_the_value_alone():
         ({"BASH_FUNC_f%%": "() { echo; }"}, True),
         ({"TMPDIR": "/elsewhere"}, False),
         ({"NVCCACHE_DIR": "/elsewhere", "_NVCCACHE_X": "1"}, False),
+        ({"NVCCACHE": "1"}, True),
         ({"SHLVL": "3", "_": "/usr/bin/make", "OLDPWD": "/", "MAKEFLAGS": "-j", "MAKELEVEL": "1"}, False),
     ],
 )
@@ -53,39 +51,22 @@ def test_a_name_with_a_star_is_all_that_begin_so():
     assert digest_of("BASH_FUNC_*", {}) != before
 
 
-def test_what_reaches_nothing_is_ignored():
-    assert all(map(is_ignored, ["_", "TMPDIR", "SHLVL", "NVCCACHE_DIR", "_NVCCACHE_DEPTH"]))
-    assert not any(map(is_ignored, ["PATH", "HOME", "NVCC_APPEND_FLAGS", "LANG", "NVCCACHE", "__"]))
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """Directories with a program `tool`, with a file, and with a directory of that name."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
+@pytest.mark.parametrize(
+    ("search_path", "found"),
+    [
+        ("one:two", "one/tool"),
+        ("never:plain:folder:two", "two/tool"),
+        ("never:plain", ""),
+        *((path, "./tool") for path in ("", ":never", "never:", "plain::one")),
+    ],
+)
+def test_the_program_that_a_name_stands_for(tmp_path, monkeypatch, search_path, found):
+    """`plain` has a file of that name, `folder` a directory; an empty part is the working directory."""
+    for name in ("one", "two", "."):
+        (tmp_path / name).mkdir(exist_ok=True)
         shutil.copy("/bin/true", tmp_path / name / "tool")
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "tool").write_text("")
     (tmp_path / "folder" / "tool").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("search_path", "found"),
-    [
-        ("one:two", "one/tool"),
-        ("two:one", "two/tool"),
-        ("never:plain:folder:two", "two/tool"),
-        ("never:plain", ""),
-        ("", ""),
-    ],
-)
-def test_the_program_that_a_name_stands_for(place, search_path, found):
     assert found_on(search_path, "tool") == found
-
-
-@pytest.mark.parametrize("search_path", ["", ":never", "never:", "never::plain"])
-def test_an_empty_part_of_the_path_is_the_working_directory(place, monkeypatch, search_path):
-    monkeypatch.chdir(place / "one")
-    assert found_on(search_path, "tool") == "./tool"

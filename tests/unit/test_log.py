@@ -11,21 +11,15 @@ from nvccache import log
 from nvccache.log import printable
 
 
-def test_a_message_cannot_pass_for_two(tmp_path):
-    path = tmp_path / "log"
-    log.write(str(path), "bypass \x1b[2J a\n[1] direct hit /x.o", "second\r\udcff")
-    head = f"[{os.getpid()}] "
-    assert path.read_text() == f"{head}bypass \\x1b[2J a\\n[1] direct hit /x.o\n{head}second\\r\\xff\n"
-
-
-def test_only_its_owner_can_read_it_unless_the_file_is_there_already(tmp_path):
+def test_a_message_cannot_pass_for_two_and_only_its_owner_can_read_a_new_log(tmp_path):
     new, old = tmp_path / "new", tmp_path / "old"
     old.write_text("")
     old.chmod(0o644)
+    head = f"[{os.getpid()}] "
     for path, mode in ((new, 0o600), (old, 0o644)):
-        log.write(str(path), "message")
+        log.write(str(path), "bypass \x1b[2J a\n[1] direct hit /x.o", "second\r\udcff")
+        assert path.read_text() == f"{head}bypass \\x1b[2J a\\n[1] direct hit /x.o\n{head}second\\r\\xff\n"
         assert stat.S_IMODE(path.stat().st_mode) == mode
-        assert "message" in path.read_text()
 
 
 def test_what_cannot_be_written_is_not_worth_a_word(tmp_path):
@@ -34,24 +28,18 @@ def test_what_cannot_be_written_is_not_worth_a_word(tmp_path):
         log.write(path, "message")
 
 
-def test_what_is_printable_stays_as_it_is():
-    for text in ("", "a b", "/home/müller/x.cu", "日本.cu", "-DX=\\n", "`x`"):
-        assert printable(text) == text
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
+        *((text, text) for text in ("", "/home/müller/日本 x.cu", "-DX=\\n")),
         ("\x1b[31mred", "\\x1b[31mred"),
         ("a\nb\r\tc\0", "a\\nb\\r\\tc\\x00"),
         ("\x7f\x85\x9b31m", "\\x7f\\x85\\x9b31m"),
         ("a\u202ecb\u2066\u200f", "a\\u202ecb\\u2066\\u200f"),
         ("a\u2028b\u00a0", "a\\u2028b\\xa0"),
-        ("\U000e0041", "\\U000e0041"),
-        ("\ud800", "\\ud800"),
+        ("\U000e0041\ud800", "\\U000e0041\\ud800"),
         (os.fsdecode(b"\xff\x9b"), "\\xff\\x9b"),
     ],
 )
 def test_what_a_terminal_would_obey_is_written_out(text, shown):
-    assert printable(text) == shown
-    assert shown.isascii() and shown.isprintable()
+    assert printable(text) == shown and shown.isprintable()

@@ -9,19 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import real_nvcc
-from nvccache.real_nvcc import SHIM_MARK, TRIED_VARIABLE, find, guarded, is_ours
+from nvccache.real_nvcc import TRIED_VARIABLE, find, guarded, why_none
 
 
-def _program(path: Path, content: str = "#!/bin/sh\n") -> str:
+def _program(path: Path, content: str = "#!/bin/sh\n", mode: int = 0o755) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
-    path.chmod(0o755)
+    path.chmod(mode)
     return str(path)
-
-
-def _shim(path: Path) -> str:
-    return _program(path, f"#!/usr/bin/python3 -I\n{SHIM_MARK.decode()}\n")
 
 
 @pytest.fixture
@@ -29,7 +24,7 @@ def path(tmp_path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}/one:{tmp_path}/two:{tmp_path}/three"}
 
 
-# Which programs are there (behind `=` what else, `shim` or where a link leads), what is asked for by a
+# Which programs are there (behind `=` a mode, or where a link leads), what is asked for by a
 # launcher and by the setting, and what is found on PATH, which has one, two and three.
 FOUND = {
     "a launcher's compiler is the one it names": ("cuda/nvcc one/nvcc", "{}/cuda/nvcc", "", "cuda/nvcc"),
@@ -38,11 +33,12 @@ FOUND = {
     "the setting": ("one/nvcc cuda/nvcc", "", "{}/cuda/nvcc", "cuda/nvcc"),
     "the setting may be a name": ("one/nvcc two/nvcc-12", "", "nvcc-12", "two/nvcc-12"),
     "a launcher before the setting": ("cuda/nvcc one/nvcc", "{}/one/nvcc", "{}/cuda/nvcc", "one/nvcc"),
-    "a shim is passed over": ("one/nvcc=shim two/nvcc", "", "", "two/nvcc"),
-    "a launcher's shim": ("one/nvcc=shim two/nvcc", "{}/one/nvcc", "", "two/nvcc"),
-    "the setting's shim": ("one/nvcc=shim two/nvcc", "", "{}/one/nvcc", "two/nvcc"),
-    "a link to nvccache": ("venv/nvccache one/nvcc=../venv/nvccache two/nvcc", "", "", "two/nvcc"),
+    "a launcher's shim": ("venv/nvccache one/nvcc=../venv/nvccache two/nvcc", "{}/one/nvcc", "", "two/nvcc"),
+    "the setting's shim": ("venv/nvccache one/nvcc=../venv/nvccache two/nvcc", "", "{}/one/nvcc", "two/nvcc"),
+    "a shim is passed over": ("venv/nvccache one/nvcc=../venv/nvccache two/nvcc", "", "", "two/nvcc"),
     "a link to a real nvcc stays": ("cuda/bin/nvcc one/nvcc=../cuda/bin/nvcc", "", "", "one/nvcc"),
+    "nvccache itself": ("venv/nvccache two/nvcc", "{}/venv/nvccache", "", "two/nvcc"),
+    "its script, named by the setting": ("two/nvcc", "", "nvccache-python", "two/nvcc"),
     "what cannot be executed": ("one/nvcc/x two/nvcc=644 three/nvcc=nowhere", "", "", ""),
 }
 
@@ -52,10 +48,8 @@ def test_what_stands_behind_a_call(tmp_path, path, case):
     programs, asked, setting, found = FOUND[case]
     for program in programs.split():
         name, _, kind = program.partition("=")
-        if kind in ("", "shim", "644"):
-            Path((_shim if kind == "shim" else _program)(tmp_path / name)).chmod(
-                int(kind, 8) if kind == "644" else 0o755
-            )
+        if kind in ("", "644"):
+            _program(tmp_path / name, mode=int(kind or "755", 8))
         else:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).symlink_to(kind)
@@ -65,9 +59,8 @@ def test_what_stands_behind_a_call(tmp_path, path, case):
 @pytest.mark.parametrize(
     ("asked", "entry", "found"),
     [
-        ("bin/nvcc", "", "bin/nvcc"), ("./bin/../bin//nvcc", "", "./bin/../bin//nvcc"),
-        ("nvcc", "bin", "bin/nvcc"), ("nvcc", "./bin//", "./bin/nvcc"), ("nvcc", "bin/.", "bin/./nvcc"),
-        ("link", ".", "./link"), ("link", "", "./link"),
+        ("./bin/../bin//nvcc", "", "./bin/../bin//nvcc"), ("nvcc", "./bin//", "./bin/nvcc"),
+        ("nvcc", "bin/.", "bin/./nvcc"), ("link", ".", "./link"), ("link", "", "./link"),
     ],
 )  # fmt: skip
 def test_a_relative_path_stays_as_it_is_typed_or_stands_on_path(tmp_path, monkeypatch, asked, entry, found):
@@ -88,33 +81,20 @@ def test_a_relative_path_that_was_tried_is_not_the_same_path_elsewhere(tmp_path,
     assert find("", "", environ) == "bin/nvcc"
 
 
-@pytest.mark.parametrize("name", ["nvccache", "nvccache-python"])
-def test_behind_nvccache_in_place_of_a_compiler_stands_an_nvcc(tmp_path, path, name):
-    own = _program(tmp_path / "venv" / name)
-    wanted = _program(tmp_path / "two" / "nvcc")
-    assert find(own, "", path) == find("", own, path) == find("", name, path) == wanted
-
-
-def test_why_there_is_none_is_a_sentence(path):
-    message = real_nvcc.why_none("", ".", "NVCCACHE_NVCC", path)
-    assert message == (
+def test_why_there_is_none_is_a_sentence(path, tmp_path):
+    message = "there is no compiler `.`, which NVCCACHE_NVCC names, on PATH besides nvccache"
+    assert why_none("", ".", "NVCCACHE_NVCC", path) == (127, message)
+    assert why_none("nvcc", "", "default", path) == (
         127,
-        "there is no compiler `.`, which NVCCACHE_NVCC names, on PATH besides nvccache",
+        "there is no compiler `nvcc` on PATH besides nvccache",
     )
-    assert real_nvcc.why_none("nvcc", "", "default", path)[1] == (
-        "there is no compiler `nvcc` on PATH besides nvccache"
-    )
-
-
-def test_what_is_no_program_of_ours(tmp_path):
-    os.mkfifo(tmp_path / "fifo")  # which is not waited for
-    _program(tmp_path / "large", "#!/bin/sh\n" + "#" * 10_000 + SHIM_MARK.decode())
-    assert not any(is_ours(str(tmp_path / name)) for name in ("fifo", "large", "missing"))
+    denied = _program(tmp_path / "two" / "nvcc", mode=0o644)
+    for typed in ("nvcc", denied):
+        assert why_none(typed, "", "default", path) == (126, f"cannot run `{denied}`: Permission denied")
 
 
 def test_the_very_program_that_was_started_is_passed_over(tmp_path, path, monkeypatch):
-    started = _program(tmp_path / "one" / "nvcc")
-    wanted = _program(tmp_path / "two" / "nvcc")
+    started, wanted = _program(tmp_path / "one" / "nvcc"), _program(tmp_path / "two" / "nvcc")
     monkeypatch.setattr(sys, "argv", [started])
     assert find("", "", path) == wanted
 
@@ -122,7 +102,7 @@ def test_the_very_program_that_was_started_is_passed_over(tmp_path, path, monkey
 def test_what_was_tried_comes_last_and_not_without_end(tmp_path, path):
     wrapper, wanted = _program(tmp_path / "one" / "nvcc"), _program(tmp_path / "two" / "nvcc")
     once = guarded(path, find("", "", path))
-    assert once[TRIED_VARIABLE] == wrapper
+    assert once[TRIED_VARIABLE] == wrapper and TRIED_VARIABLE not in path
     assert find("", "", once) == wanted
     environ = guarded(once, wanted)
     again = []
@@ -134,11 +114,12 @@ def test_what_was_tried_comes_last_and_not_without_end(tmp_path, path):
 
 def test_a_wrapper_that_finds_nvccache_again_ends_up_at_the_real_nvcc(tmp_path):
     """A wrapper script before the shim on PATH calls `nvcc`, the shim, which must not call it back."""
-    package = Path(real_nvcc.__file__).parents[1]
-    shim = f"#!{sys.executable}\n{SHIM_MARK.decode()}\nimport sys\nsys.path.insert(0, {str(package)!r})\n"
-    shim += "from nvccache.shim import main\nsys.exit(main())\n"
+    import nvccache
+
+    source = os.path.dirname(os.path.dirname(nvccache.__file__))
+    shim = f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {source!r})\n"
+    _program(tmp_path / "shims" / "nvcc", shim + "from nvccache.shim import main\nsys.exit(main())\n")
     _program(tmp_path / "wrappers" / "nvcc", '#!/bin/sh\nPATH=${PATH#*:}:${PATH%%:*} exec nvcc "$@"\n')
-    _program(tmp_path / "shims" / "nvcc", shim)
     _program(tmp_path / "cuda" / "nvcc", '#!/bin/sh\necho real "$@"\n')
     environ = {
         **os.environ,
@@ -147,13 +128,6 @@ def test_a_wrapper_that_finds_nvccache_again_ends_up_at_the_real_nvcc(tmp_path):
         "HOME": str(tmp_path),
     }
     for name in ("wrappers", "shims"):
-        done = subprocess.run(
-            [f"{tmp_path}/{name}/nvcc", "--version"], env=environ, capture_output=True, timeout=30, check=True
-        )
+        argv = [f"{tmp_path}/{name}/nvcc", "--version"]
+        done = subprocess.run(argv, env=environ, capture_output=True, timeout=30, check=True)
         assert done.stdout == b"real --version\n"
-
-
-def test_the_environment_is_not_changed_in_place():
-    environ = {"A": "1"}
-    assert guarded(environ, "/x/nvcc") == {"A": "1", TRIED_VARIABLE: "/x/nvcc"}
-    assert environ == {"A": "1"}

@@ -10,17 +10,13 @@
 /* Whether a program is nvccache or one of its shims, by the rule of real_nvcc.py. */
 static int is_ours(const char *path)
 {
-    static char real[PATH_MAX], self[PATH_MAX], first[MARK_WITHIN + 1];
-    int length;
+    static char real[PATH_MAX], self[PATH_MAX];
 
     if (!realpath(path, real))
         return 0;
     if (strcmp(name_of(real), "nvccache") == 0 || strcmp(name_of(real), SCRIPT) == 0)
         return 1;
-    if (realpath("/proc/self/exe", self) && strcmp(real, self) == 0)
-        return 1;
-    length = read_file(real, first, sizeof first);
-    return length > 0 && memmem(first, (size_t)length, SHIM_MARK, strlen(SHIM_MARK)) != NULL;
+    return realpath("/proc/self/exe", self) && strcmp(real, self) == 0;
 }
 
 /* How often one program, given by its full path, was started among our ancestors. */

@@ -1,5 +1,5 @@
 /* The executable `nvccache`: replays a call that was made before if nothing has changed since, and starts Python
-   for all others. Each file calls only functions of files below it here (tests/test_native.py):
+   for all others. Each file calls only functions of files below it here (scripts/check_pages.py):
 
    nvccache.c   the order of steps
    script.c     running an nvcc that is a script

@@ -87,7 +87,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define TEMPORARY "tmp"
 #define JOURNAL "journal"
 #define LOG "calls-v8.log"
-#define SHIM_MARK "# The nvcc shim of nvccache."
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
 #define LARGEST_RECORD 67108864
@@ -95,7 +94,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define BLOB_TAIL 98
 #define REFRESHED_AFTER 21600
 #define LARGE_LOG 4194304
-#define MARK_WITHIN 8192
 #define NESTED 3
 #define WORTH_CLONING 1048576
 #define BLOCK 512

@@ -14,7 +14,6 @@ import click
 
 from nvccache import config as settings
 from nvccache import log, settings_file
-from nvccache.cli import names
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import (
     Failure,
@@ -42,8 +41,9 @@ def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
     word = words[0] if words else unset
     name = (word or "").removeprefix(settings.PREFIX).lower().replace("-", "_")
     if word is not None and name not in settings.SETTINGS:
-        instead = names.instead_of(f"config {word}") or log.instead_of(word)
-        raise WrongUsage(f"there is no setting `{word}`{instead}", "`nvccache config` lists them")
+        raise WrongUsage(
+            f"there is no setting `{word}`{log.instead_of(word)}", "`nvccache config` lists them"
+        )
     if len(words) > 2 or (words and unset is not None):
         raise WrongUsage("one NAME and one VALUE are allowed, or `--unset` NAME")
     if unset is not None or len(words) == 2:

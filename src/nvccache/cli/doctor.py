@@ -24,7 +24,6 @@ from nvccache.cli.output import (
     GOOD,
     ODD,
     Finding,
-    format_count,
     format_seconds,
     format_time,
     json_option,
@@ -82,7 +81,7 @@ def _all(
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
         fix = change_command(settings, "nvcc") if settings.nvcc else install_command("toolkit")
         yield Finding(BAD, "nvcc", why, (), (fix,))
-    yield from check_path(settings, environ)
+    yield from check_path(settings, environ, nvcc)
     if build_directory:
         yield check_build(os.path.abspath(build_directory))
     yield from cache_checks.check_cache(settings)
@@ -95,11 +94,8 @@ def _all(
 
 
 def check_settings(settings: Config) -> Iterator[Finding]:
-    """Wrong settings, and those that went."""
     for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
-        was_removed = problem.word.removeprefix(PREFIX).lower() in log.REMOVED
-        fix = f"to fix it: correct {problem.where}"
-        yield Finding(ODD if was_removed else BAD, "settings", text, (fix,))
+        yield Finding(BAD, "settings", text, (f"to fix it: correct {problem.where}",))
 
 
 def check_installation() -> Iterator[Finding]:
@@ -125,22 +121,24 @@ def _notes(name: str) -> tuple[str, ...]:
         return ()
 
 
-def check_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Which program `nvcc` is, and whether a shim finds a compiler."""
+def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -> Iterator[Finding]:
+    """Which program `nvcc` is, and whether a shim finds a compiler; `nvcc` is that of this machine."""
     folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
     programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]
-    if not shims:
+    if not programs and nvcc:
+        text = "there is no `nvcc`: `nvccache nvcc` finds none, though CMake may"
+        yield Finding(ODD, "on PATH", text, (), (discovery.export_path(nvcc),))
+    elif programs and not shims:
         text = "`nvcc` is NVIDIA's: call `nvccache nvcc`, or see `nvccache install`"
         yield Finding(GOOD, "on PATH", text)
-    elif programs[0] != shims[0]:
+    elif shims and programs[0] != shims[0]:
         text = f"`{programs[0]}` comes before nvccache's `{shims[0]}`: calls of `nvcc` are not cached"
-        first = shlex.quote(os.path.dirname(shims[0]))
-        yield Finding(ODD, "on PATH", text, (), (f'export PATH={first}:"$PATH"',))
-    elif not real_nvcc.find("", settings.nvcc, environ):
+        yield Finding(ODD, "on PATH", text, (), (discovery.export_path(shims[0]),))
+    elif shims and not real_nvcc.find("", settings.nvcc, environ):
         why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
         yield Finding(BAD, "on PATH", f"`{shims[0]}` is nvccache, but there is no nvcc for it to run: {why}")
-    else:
+    elif shims:
         yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{shims[0]}`")
 
 
@@ -161,28 +159,21 @@ def check_build(directory: str) -> Finding:
     if programs[0] and not shutil.which(programs[0]):
         text = f"`{_CUDA}` of `{directory}` is `{programs[0]}`, which does not exist: builds fail"
         return Finding(BAD, "build", text, (), (fix,))
-    is_used = any(os.path.basename(program) in real_nvcc.OWN_NAMES for program in programs)
-    if is_used or real_nvcc.is_ours(compiler):
+    is_shim = real_nvcc.is_ours(compiler)
+    if is_shim and os.path.basename(compiler) in real_nvcc.OWN_NAMES:
+        text = f"CMake takes `{compiler}` for the compiler, as after `CUDACXX='nvccache nvcc'`: builds fail"
+        return Finding(BAD, "build", text, (), (f"{fix} -DCMAKE_CUDA_COMPILER=nvcc --fresh",))
+    if is_shim or any(os.path.basename(program) in real_nvcc.OWN_NAMES for program in programs):
         return Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")
     return Finding(ODD, "build", f"`{directory}` compiles CUDA without nvccache", (), (fix,))
 
 
 def check_remotes(settings: Config) -> Iterator[Finding]:
     """Whether each remote answers, takes what is written, and has got what is queued for it."""
-    if not (settings.remote and settings.dir):
-        return
-    root = directory.of(settings)
-    for remote in remote_url.parse(settings.remote):
-        found = remotes.status_of(remote, root, not settings.readonly)
-        for fault, effect in (("", "cannot be used"), ("write_", "cannot be written to")):
-            if word := found[f"{fault}fault"]:
-                text = f"`{found['url']}` {effect}: {found[f'{fault}text']}"
-                yield Finding(BAD, "remote", text, (f"to fix it: {remotes.advice(word)}",))
-        if not found["fault"]:
-            yield Finding(GOOD, "remote", f"`{found['url']}` answers in {1000 * found['seconds']:.1f} ms")
-            if found["pending"] and not settings.readonly:
-                objects = format_count(found["pending"], "object")
-                yield Finding(ODD, "remote", f"{objects} still to be sent", (), ("nvccache remote push",))
+    if settings.remote and settings.dir:
+        for remote in remote_url.parse(settings.remote):
+            found = remotes.status_of(remote, directory.of(settings), not settings.readonly)
+            yield from remotes.findings(found)
 
 
 def check_executor(settings: Config) -> Iterator[Finding]:

@@ -15,10 +15,8 @@ from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from nvccache import log
-from nvccache.cli import names
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
 from nvccache.store.directory import StoreError
@@ -32,7 +30,6 @@ STATUSES = {
     130: "interrupted by ^C (to a parent: killed by SIGINT)",
     141: "the reader of the output is gone, as with `| head`; the command has done its work",
 }
-_IS_COMPILING = "nvccache.is_compiling"  # in the context of a completion: the first word is not a command
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -66,11 +63,8 @@ def in_one_sentence() -> Iterator[None]:
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise  # it shows our own help text
-        sentence = error.format_message().rstrip(".")
-        if isinstance(error, click.NoSuchOption) and error.ctx:
-            words = f"{error.ctx.command_path} {error.option_name}".partition(" ")[2]
-            sentence += names.instead_of(words)
-        raise WrongUsage(sentence, ctx=error.ctx) from None
+        hint = getattr(error.ctx.command, "hint", "") if error.ctx else ""
+        raise WrongUsage(error.format_message().rstrip("."), hint, error.ctx) from None
     except click.ClickException as error:
         raise Failure(error.format_message()) from None
     except (JournalError, StoreError) as error:
@@ -99,7 +93,7 @@ class LazyGroup(click.Group):
     def __init__(self, *, modules: Mapping[str, str], hint: str, **others: Any) -> None:
         super().__init__(**others)
         self._modules = modules  # command -> its module
-        self._hint = hint  # for an unknown command
+        self.hint = hint  # for an unknown command or option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._modules)
@@ -113,20 +107,10 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command named by the first argument, which may be a compiler during completion."""
         word = args[0]
-        if word in self._modules or word[:1] == "-":
+        if word in self._modules or word[:1] == "-" or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        if ctx.resilient_parsing:
-            ctx.meta[_IS_COMPILING] = True
-            return None, None, args
-        instead = names.instead_of(f"{ctx.command_path} {word}".partition(" ")[2])
-        instead = instead or log.did_you_mean(log.nearest(word, self._modules))
-        raise WrongUsage(f"no such command `{word}`{instead}", self._hint)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completions: commands, or files after a compiler."""
-        if ctx.meta.get(_IS_COMPILING) or "/" in incomplete:
-            return [CompletionItem(incomplete, type="file")]
-        return super().shell_complete(ctx, incomplete)
+        near = log.did_you_mean(log.nearest(word, self._modules))
+        raise WrongUsage(f"no such command `{word}`{near}", self.hint)
 
 
 class AllCommands(LazyGroup):
@@ -150,7 +134,7 @@ class AllCommands(LazyGroup):
 @click.group(
     cls=AllCommands,
     modules=COMMANDS,
-    hint="`nvccache --help` lists the commands; to compile, name an nvcc first",
+    hint="to compile, name an nvcc first (CMake: by `CMAKE_CUDA_COMPILER_LAUNCHER`); see `nvccache --help`",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: nvccache nvcc -c kernel.cu -o kernel.o",
     invoke_without_command=True,

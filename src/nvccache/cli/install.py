@@ -15,7 +15,7 @@ import click
 from nvccache import config
 from nvccache.cli.output import Failure, json_option, say, say_json
 from nvccache.real_nvcc import is_ours, is_program
-from nvccache.toolkit.discovery import find_nvcc
+from nvccache.toolkit.discovery import export_path, find_nvcc
 
 
 @click.command(epilog="Example: nvccache install ~/bin")
@@ -45,7 +45,7 @@ def install(folder: str, as_json: bool) -> None:
         return
     say(f"linked `{path}` to `{program}`", "")
     say("Put it first on PATH, so that builds find it before the real nvcc:")
-    say(f'  export PATH={shlex.quote(folder)}:"$PATH"')
+    say(f"  {export_path(path)}")
     say("CMake needs no shim, except for device links:")
     say(f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(program)} ...")
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -15,16 +16,18 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
 from nvccache.cli.install import install_command
 from nvccache.cli.output import (
-    GREEN,
-    RED,
+    BAD,
+    GOOD,
+    ODD,
     Failure,
+    Finding,
     format_count,
     format_size,
     format_time,
     json_option,
     say,
     say_json,
-    say_parts,
+    show_finding,
 )
 from nvccache.config import Config
 from nvccache.files import flock
@@ -76,24 +79,8 @@ def status(as_json: bool) -> None:
     found = [status_of(each, root, not settings.readonly) for each in remote_url.parse(settings.remote)]
     if as_json:
         say_json({"remotes": found})
-    for each in [] if as_json else found:
-        is_bad = bool(each["fault"] or each["write_fault"])
-        rights = "to be read and written" if each["is_writable"] else "read only"
-        say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {each['url']}: {rights}")
-        if each["seconds"] is not None:
-            say(f"     answers in {1000 * each['seconds']:.1f} ms")
-        for fault, effect in (("", ""), ("write_", "cannot be written to: ")):
-            if each[f"{fault}fault"]:
-                say(
-                    f"     {effect}{each[f'{fault}text']}", f"     to fix it: {advice(each[f'{fault}fault'])}"
-                )
-        for name, effect in (("outage", "skipped"), ("write_outage", "not written to")):
-            if outage := each[name]:
-                until = format_time(outage["until"], "%H:%M:%S")
-                say(f"     {effect} by compiles until {until}: {outage['text']}")
-        if each["pending"]:
-            objects = format_count(each["pending"], "object")
-            say(f"     {objects} still to be sent, as by `nvccache remote push`")
+    for finding in [] if as_json else [finding for each in found for finding in findings(each)]:
+        show_finding(finding)
     if any(each["fault"] or each["write_fault"] for each in found):
         sys.exit(1)
 
@@ -120,7 +107,7 @@ def push(as_json: bool) -> None:
         objects = format_count(each["objects"], "object")
         say(f"`{each['url']}`: sent {objects}, {format_size(each['bytes'])}{more}")
         if each["fault"]:
-            say(f"  {each['text']}", f"  to fix it: {advice(each['fault'])}")
+            say(f"  {each['text']}", f"  {_fix_of(each['fault'])}")
     if any(each["fault"] or each["refused"] or each["left"] for each in sent):
         sys.exit(1)
 
@@ -172,11 +159,29 @@ def status_of(remote: Remote, root: Directory, may_write: bool) -> dict[str, Any
     }
 
 
-def advice(word: str) -> str:
+def findings(found: Mapping[str, Any]) -> Iterator[Finding]:
+    """The state of a remote, in words."""
+    if not found["fault"]:
+        rights = "to be read and written" if found["is_writable"] else "read only"
+        text = f"`{found['url']}`, {rights}, answers in {1000 * found['seconds']:.1f} ms"
+        yield Finding(GOOD, "remote", text)
+    for fault, effect in (("", "cannot be used"), ("write_", "cannot be written to")):
+        if word := found[f"{fault}fault"]:
+            text = f"`{found['url']}` {effect}: {found[f'{fault}text']}"
+            yield Finding(BAD, "remote", text, (_fix_of(word),))
+    for name, effect in (("outage", "skipped"), ("write_outage", "not written to")):
+        if outage := found[name]:
+            until = format_time(outage["until"], "%H:%M:%S")
+            yield Finding(ODD, "remote", f"{effect} by compiles until {until}: {outage['text']}")
+    if found["pending"]:
+        objects = format_count(found["pending"], "object")
+        yield Finding(ODD, "remote", f"{objects} still to be sent", (), ("nvccache remote push",))
+
+
+def _fix_of(word: str) -> str:
     """How to fix a fault of a remote, a word of outcomes.REMOTE_FAULTS."""
-    return _ADVICE.get(
-        word, "check the URL, whether the server runs, and whether it can be reached from here"
-    )
+    usual = "check the URL, whether the server runs, and whether it can be reached from here"
+    return f"to fix it: {_ADVICE.get(word, usual)}"
 
 
 def _send(remote: Remote, root: Directory) -> dict[str, Any]:

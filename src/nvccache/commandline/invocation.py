@@ -196,14 +196,8 @@ def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: t
     spelled = [*before, *line.typed, *after]
     invocation.includes_variables = any(argument.name in _REMOVED for argument in (*before, *after))
     kept = spelled if invocation.includes_variables else line.typed
-    threads = [argument for argument in kept if argument.name == "threads"]
-    redefined = {}
-    if len({argument.value for argument in threads}) > 1:  # two: see _check_removable
-        # With one thread in the end, nvcc warns, and its dry run is in order.
-        redefined = dict(zip(map(id, threads), (("-t", "2"), ("-t", "1")), strict=True))
-    kept = [argument for argument in kept if argument.name not in _REMOVED or id(argument) in redefined]
     invocation.dryrun_arguments = tuple(
-        token for argument in kept for token in redefined.get(id(argument), argument.tokens)
+        token for argument in kept if argument.name not in _REMOVED for token in argument.tokens
     )
     invocation.threads = int(last_value(spelled, "threads") or 0)
     has_depfile = mode not in QUERIES and not options.isdisjoint(DEPENDENCY_OPTIONS)
@@ -407,10 +401,9 @@ def _check_removable(line: _CommandLine, environ: Mapping[str, str]) -> Bypass |
     spelled = [argument for argument in (*before, *line.typed, *after) if argument.name in _REMOVED]
     if len(removed) != len(spelled):
         return Bypass("irremovable_option", "in an option file")
-    threads = [argument.value or "" for argument in spelled if argument.name == "threads"]
-    is_clear = len(threads) <= 2 or len(set(threads)) == 1  # nvcc warns of each that differs
-    if not is_clear or not all(len(value) < 5 and value.isdecimal() for value in threads):
-        return Bypass("irremovable_option", "--threads")
+    threads = {argument.value or "" for argument in spelled if argument.name == "threads"}
+    if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
+        return Bypass("irremovable_option", "--threads")  # nvcc warns of each that differs
     if len({argument.value for argument in spelled if argument.name == "keep-dir"}) > 1:
         return Bypass("irremovable_option", "--keep-dir")  # nvcc warns of it
     jobserver = any(argument.name == "jobserver" for argument in spelled)

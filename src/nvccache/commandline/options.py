@@ -13,194 +13,53 @@ VALUE = "value"  # one value, after `=` or as the next token; the last occurrenc
 OPTIONAL = "optional"  # like VALUE, but the value may be left out at the end or before a token with a dash
 LIST = "list"  # like VALUE, but repeatable and split at commas
 
-# Long name -> short name, or empty.
-_SWITCHES = {
-    "aggressive-inline": "aggressive-inline",  # not in --help
-    "allow-unsupported-compiler": "allow-unsupported-compiler",
-    "augment-host-linker-script": "aug-hls",
-    "clean-targets": "clean",
-    "compile": "c",
-    "compile-as-tools-patch": "astoolspatch",
-    "concat": "concat",
-    "cubin": "cubin",
-    "cuda": "cuda",
-    "debug": "g",
-    "device-c": "dc",
-    "device-debug": "G",
-    "device-link": "dlink",
-    "device-w": "dw",
-    "disable-warnings": "w",
-    "display-error-number": "err-no",
-    "dlink-time-opt": "dlto",
-    "dont-use-profile": "noprof",
-    "dryrun": "dryrun",
-    "enable-tile": "enable-tile",
-    "expt-extended-lambda": "expt-extended-lambda",
-    "expt-relaxed-constexpr": "expt-relaxed-constexpr",
-    "extended-lambda": "extended-lambda",
-    "extensible-whole-program": "ewp",
-    "extra-device-vectorization": "extra-device-vectorization",
-    "fassociative-math": "fassociative-math",  # not in --help
-    "fatbin": "fatbin",
-    "fdevice-syntax-only": "fdevice-syntax-only",
-    "ffinite-math-only": "ffinite-math-only",  # not in --help
-    "fno-signed-zeros": "fno-signed-zeros",  # not in --help
-    "force-cl-env-setup": "force-cl-env-setup",
-    "forward-unknown-opts": "forward-unknown-opts",
-    "forward-unknown-to-host-compiler": "forward-unknown-to-host-compiler",
-    "forward-unknown-to-host-linker": "forward-unknown-to-host-linker",
-    "gen-opt-lto": "gen-opt-lto",
-    "generate-dependencies": "M",
-    "generate-dependencies-with-compile": "MD",
-    "generate-dependency-targets": "MP",
-    "generate-line-info": "lineinfo",
-    "generate-nonsystem-dependencies": "MM",
-    "generate-nonsystem-dependencies-with-compile": "MMD",
-    "help": "h",
-    "host-relocatable-link": "host-r",  # `-r` until CUDA 12; affects only links
-    "jobserver": "jobserver",
-    "keep": "keep",
-    "keep-device-functions": "keep-device-functions",
-    "lib": "lib",
-    "link": "link",
-    "list-gpu-arch": "arch-ls",
-    "list-gpu-code": "code-ls",
-    "lto": "lto",
-    "ltoir": "ltoir",
-    "m32": "m32",
-    "m64": "m64",
-    "no-align-double": "",
-    "no-compress": "no-compress",
-    "no-device-inline": "nodinline",  # not in --help
-    "no-device-link": "nodlink",
-    "no-display-error-number": "no-err-no",
-    "no-exceptions": "noeh",
-    "no-host-device-initializer-list": "nohdinitlist",
-    "no-host-device-move-forward": "nohdmoveforward",
-    "objdir-as-tempdir": "objtemp",
-    "optix-ir": "optix-ir",
-    "preprocess": "E",
-    "profile": "pg",
-    "prune": "prune",
-    "ptx": "ptx",
-    "relocatable-link": "r",
-    "relocatable-ptx": "reloc-ptx",
-    "resource-usage": "res-usage",
-    "restrict": "restrict",
-    "restrict-in-struct": "restrict-in-struct",  # not in --help
-    "run": "run",
-    "safety-compatibility": "safety-compat",
-    "save-temps": "save-temps",
-    "shared": "shared",
-    "simt-only": "simt-only",
-    "skip-ptx-semantics-check": "skip-ptx-semantics-check",
-    "source-in-ptx": "src-in-ptx",
-    "tile-only": "tile-only",
-    "tilebc": "tilebc",
-    "tilecubin": "tilecubin",
-    "tilefatbin": "tilefatbin",
-    "use-local-env": "use-local-env",
-    "use_fast_math": "use_fast_math",
-    "utf-8": "utf-8",
-    "verbose": "v",
-    "verbose2": "v2",
-    "version": "V",
-    "Wconversion": "Wconversion",
-    "Wdefault-stream-launch": "Wdefault-stream-launch",
-    "Wext-lambda-captures-this": "Wext-lambda-captures-this",
-    "Wmissing-launch-bounds": "Wmissing-launch-bounds",
-    "Wno-deprecated-declarations": "Wno-deprecated-declarations",
-    "Wno-deprecated-gpu-targets": "Wno-deprecated-gpu-targets",
-    "Wreorder": "Wreorder",
-}
-
-_VALUES = {
-    "apply-controls": "apply-controls",
-    "archiver-binary": "arbin",
-    "brief-diagnostics": "brief-diag",
-    "compiler-bindir": "ccbin",
-    "compress-mode": "compress-mode",
-    "cudadevrt": "cudadevrt",
-    "cudart": "cudart",
-    "default-stream": "default-stream",
-    "dependency-drive-prefix": "ddp",
-    "dependency-output": "MF",
-    "dependency-target-name": "MT",
-    "device-entity-has-hidden-visibility": "device-entity-has-hidden-visibility",
-    "device-stack-protector": "device-stack-protector",
-    "dopt": "dopt",
-    "drive-prefix": "dp",
-    "fdevice-sanitize": "fdevice-sanitize",
-    "fdevice-time-trace": "fdevice-time-trace",
-    "fdevice-time-trace-granularity": "fdevice-time-trace-granularity",
-    "fmad": "fmad",
-    "fmax-errors": "fmax-errors",
-    "frandom-seed": "frandom-seed",
-    "ftemplate-backtrace-limit": "ftemplate-backtrace-limit",
-    "ftemplate-depth": "ftemplate-depth",
-    "ftz": "ftz",
-    "gpu-architecture": "arch",
-    "input-drive-prefix": "idp",
-    "jump-table-density": "jtd",
-    "keep-dir": "keep-dir",
-    "libdevice-directory": "ldir",
-    "machine": "m",
-    "maxrregcount": "maxrregcount",
-    "optimize": "O",
-    "output-directory": "odir",
-    "output-file": "o",
-    "prec-div": "prec-div",
-    "prec-sqrt": "prec-sqrt",
-    "qpp-config": "qpp-config",
-    "relocatable-device-code": "rdc",
-    "sanitize": "sanitize",
-    "split-compile": "split-compile",
-    "split-compile-extended": "split-compile-extended",
-    "static-global-template-stub": "static-global-template-stub",
-    "std": "std",
-    "stdlib": "stdlib",
-    "target-directory": "target-dir",
-    "threads": "t",
-    "tile-preview": "tile-preview",
-    "time": "time",
-    "version-ident": "dQ",
-    "x": "x",
-}
-
-_OPTIONALS = {
-    "host-linker-script": "hls",
-    "Ofast-compile": "Ofc",
-}
-
-_LISTS = {
-    "archive-options": "Xarchive",
-    "cicc-options": "Xcicc",  # not in --help
-    "compiler-options": "Xcompiler",
-    "cudafe-options": "Xcudafe",  # not in --help
-    "define-macro": "D",
-    "diag-error": "diag-error",
-    "diag-suppress": "diag-suppress",
-    "diag-warn": "diag-warn",
-    "entries": "e",
-    "fatbin-options": "Xfatbin",  # not in --help
-    "generate-code": "gencode",
-    "gpu-code": "code",
-    "include-path": "I",
-    "library": "l",
-    "library-path": "L",
-    "linker-options": "Xlinker",
-    "nvlink-options": "Xnvlink",
-    "nvprune-options": "Xnvprune",
-    "optimization-info": "opt-info",
-    "options-file": "optf",
-    "pre-include": "include",
-    "ptxas-options": "Xptxas",
-    "run-args": "run-args",
-    "system-include": "isystem",
-    "tileiras-options": "Xtileiras",
-    "undefine-macro": "U",
-    "Werror": "Werror",
-}
+# Long names, each with its short name after a colon, or nothing if it has none; without, both are alike.
+# Not in --help: aggressive-inline, fassociative-math, ffinite-math-only, fno-signed-zeros, no-device-inline,
+# restrict-in-struct, cicc-options, cudafe-options and fatbin-options.
+# host-relocatable-link was `-r` until CUDA 12; it affects only links.
+_SWITCHES = """
+    aggressive-inline allow-unsupported-compiler augment-host-linker-script:aug-hls clean-targets:clean
+    compile:c compile-as-tools-patch:astoolspatch concat cubin cuda debug:g device-c:dc device-debug:G
+    device-link:dlink device-w:dw disable-warnings:w display-error-number:err-no dlink-time-opt:dlto
+    dont-use-profile:noprof dryrun enable-tile expt-extended-lambda expt-relaxed-constexpr extended-lambda
+    extensible-whole-program:ewp extra-device-vectorization fassociative-math fatbin fdevice-syntax-only
+    ffinite-math-only fno-signed-zeros force-cl-env-setup forward-unknown-opts
+    forward-unknown-to-host-compiler forward-unknown-to-host-linker gen-opt-lto generate-dependencies:M
+    generate-dependencies-with-compile:MD generate-dependency-targets:MP generate-line-info:lineinfo
+    generate-nonsystem-dependencies:MM generate-nonsystem-dependencies-with-compile:MMD help:h
+    host-relocatable-link:host-r jobserver keep keep-device-functions lib link list-gpu-arch:arch-ls
+    list-gpu-code:code-ls lto ltoir m32 m64 no-align-double: no-compress no-device-inline:nodinline
+    no-device-link:nodlink no-display-error-number:no-err-no no-exceptions:noeh
+    no-host-device-initializer-list:nohdinitlist no-host-device-move-forward:nohdmoveforward
+    objdir-as-tempdir:objtemp optix-ir preprocess:E profile:pg prune ptx relocatable-link:r
+    relocatable-ptx:reloc-ptx resource-usage:res-usage restrict restrict-in-struct run
+    safety-compatibility:safety-compat save-temps shared simt-only skip-ptx-semantics-check
+    source-in-ptx:src-in-ptx tile-only tilebc tilecubin tilefatbin use-local-env use_fast_math utf-8
+    verbose:v verbose2:v2 version:V Wconversion Wdefault-stream-launch Wext-lambda-captures-this
+    Wmissing-launch-bounds Wno-deprecated-declarations Wno-deprecated-gpu-targets Wreorder
+"""
+_VALUES = """
+    apply-controls archiver-binary:arbin brief-diagnostics:brief-diag compiler-bindir:ccbin compress-mode
+    cudadevrt cudart default-stream dependency-drive-prefix:ddp dependency-output:MF
+    dependency-target-name:MT device-entity-has-hidden-visibility device-stack-protector dopt
+    drive-prefix:dp fdevice-sanitize fdevice-time-trace fdevice-time-trace-granularity fmad fmax-errors
+    frandom-seed ftemplate-backtrace-limit ftemplate-depth ftz gpu-architecture:arch
+    input-drive-prefix:idp jump-table-density:jtd keep-dir libdevice-directory:ldir machine:m maxrregcount
+    optimize:O output-directory:odir output-file:o prec-div prec-sqrt qpp-config
+    relocatable-device-code:rdc sanitize split-compile split-compile-extended static-global-template-stub
+    std stdlib target-directory:target-dir threads:t tile-preview time version-ident:dQ x
+"""
+_OPTIONALS = """
+    host-linker-script:hls Ofast-compile:Ofc
+"""
+_LISTS = """
+    archive-options:Xarchive cicc-options:Xcicc compiler-options:Xcompiler cudafe-options:Xcudafe
+    define-macro:D diag-error diag-suppress diag-warn entries:e fatbin-options:Xfatbin
+    generate-code:gencode gpu-code:code include-path:I library:l library-path:L linker-options:Xlinker
+    nvlink-options:Xnvlink nvprune-options:Xnvprune optimization-info:opt-info options-file:optf
+    pre-include:include ptxas-options:Xptxas run-args system-include:isystem tileiras-options:Xtileiras
+    undefine-macro:U Werror
+"""
 
 # Synonym -> canonical name.
 ALIASES = {
@@ -238,7 +97,9 @@ UNSUPPORTED = frozenset(
 ARITIES: dict[str, str] = {}  # long name -> arity
 SPELLINGS_OF: dict[str, tuple[str, ...]] = {}  # long name -> tokens as typed, with dashes
 for _arity, _names in ((SWITCH, _SWITCHES), (VALUE, _VALUES), (OPTIONAL, _OPTIONALS), (LIST, _LISTS)):
-    for _long, _short in _names.items():
+    for _name in _names.split():
+        _long, _colon, _short = _name.partition(":")
         ARITIES[_long] = _arity
+        _short = _short if _colon else _long
         SPELLINGS_OF[_long] = ("--" + _long, "-" + _short) if _short else ("--" + _long,)
 SPELLINGS = {token: name for name, tokens in SPELLINGS_OF.items() for token in tokens}

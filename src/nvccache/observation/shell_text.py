@@ -1,47 +1,42 @@
-"""What a shell runs, and the variables that its text may depend on: its reads of variables are not observed.
+"""What a shell runs, and whether that is simple: its reads of variables are not observed.
 
-A script depends on the variables that its text names; on all of them if the text may build a name or code, or
-lists variables.
+A simple text sets variables and starts programs with words that expand nothing but variables by name, so that
+it depends on the variables that it names. Any other depends on the whole environment.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import environment
-from nvccache.observation.observed_process import Process, for_all
+from nvccache.observation.observed_process import COMPILERS, Process, for_all
 
 # Regular expressions are compiled where they are used: most compiles start no shell.
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # the observer cuts longer ones
 _PLAIN_OPTIONS = r"-[efhuvx]+"  # with others a shell may read the user's files or its input
 _NAME = rb"[A-Za-z_]\w*"
-_QUOTES = rb"[\"'\\]"  # allowed within the name of a command
-_LISTS_OR_BUILDS = (
-    rb"\b(?:eval|declare|typeset|compgen|printenv|env|local|alias|trap|mapfile|readarray|let)\b"
-    rb"|\b(?:set(?![ \t]+[-+A-Za-z_])|(?:export|readonly)(?![ \t]+[A-Za-z_]))\b"
-    # Arithmetic, in which values of variables are names of others, and other expansions of values.
-    rb"|\(\(|\[\[|\$\[|\$\{!|@P\}|`|\$'|\w\[[^\]\n]*[^\]@*\d\n]|(?:\[|\btest)[ \t][^\n]*-v\b|\$\{\w+:[^-=+?}]"
-    # A command whose name is built, in part or whole.
-    rb"|(?m:^|[;&|({!]|\b(?:then|do|else|elif|if|while|until|time|builtin|command)\b)[ \t]*"
-    rb"(?:(?:\w+\$|\$\w+\$|\$\{\w[^}\s]*\}[\w$])[^\s/]*(?:\s|$)|\$\((?![^\n]*\)/))"
+# Only the first letter of a name is part of it, so that a text can be matched in one way alone. A shell sets
+# some variables itself, and the forms with `@`, `!`, `[` or `:` and a number may evaluate a value.
+_EXPANSION = (
+    rb"\$(?!\{?(?:PWD|OLDPWD|E?UID|GROUPS|DIRSTACK|BASH\w*)\b)"
+    rb"(?:[A-Za-z_]|\{(?=" + _NAME + rb"(?:\}|:?[-+=?]))[A-Za-z_])"
 )
+_WORD = (
+    rb"(?:\"(?:[^\"`$\\]|\\[^\n]|" + _EXPANSION + rb")*\"|'[^']*'"
+    rb"|[^\s\"'`$;&|()<>\\~]|\\[^\n]|" + _EXPANSION + rb")+"
+)
+_COMMAND = rb"\s*(exec\s+)?(" + _WORD + rb")((?:\s+(?:" + _WORD + rb'|"\$@"))*)\s*'
+_SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)" + _NAME + rb"=(?:" + _WORD + rb")?)?\s*"
 _CHANGING = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
-# Uses of a script's arguments, apart from lines that `exec` another program with all of them.
-_ARGUMENTS = rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
-_WORDS = rb"(?:[^\n;&|`()<>$]|\$\{?[A-Za-z_])*"
-_EXEC_OF_ALL = rb"(?m)^[ \t]*exec[ \t](" + _WORDS + rb')"\$@"' + _WORDS + rb"$"
-_WORD = rb"(?:\"(?:[^\"`$\\]|\$\{?[A-Za-z_])*\"|'[^']*'|[^\s\"'`$;&|()<>\\]|\$\{?[A-Za-z_])*"
-_PLAIN_LINE = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=" + _WORD + rb")?\s*"
 OF_SHELLS = frozenset(  # shells use them by themselves
     """
-    BASHOPTS BASH_COMPAT BASH_ENV BASH_FUNC_* BASH_LOADABLES_PATH BASH_XTRACEFD CDPATH ENV FUNCNEST GLOBIGNORE
-    GLOBSORT POSIXLY_CORRECT PS3 PS4 SHELLOPTS TIMEFORMAT TMOUT
+    BASHOPTS BASH_COMPAT BASH_ENV BASH_FUNC_* BASH_LOADABLES_PATH BASH_XTRACEFD ENV GLOBIGNORE GLOBSORT
+    POSIXLY_CORRECT PS4 SHELLOPTS
     """.split()
 )
-_OF_HOME = rb"~|\b(?:cd|dirs|popd|pushd)\b"
 _IGNORED = (
     rb"(?<!\w)(?:"
     + b"|".join(sorted((name.encode() for name in environment.OF_OTHERS - {"_"}), reverse=True))
@@ -83,19 +78,39 @@ def _has_read(process: Process, script: str) -> bool:
     return "/" not in script and any(os.path.basename(path) == script for path in process.files)
 
 
+def is_simple(process: Process, texts: Sequence[bytes]) -> bool:
+    """Whether a shell with these texts only sets variables and starts programs with all of its arguments."""
+    # For a command over ssh bash reads ~/.bashrc; called as `sh` it does not.
+    is_remote = process.arguments[1:2] == ["-c"] and os.path.basename(process.arguments[0]) == "bash"
+    return bool(texts) and not is_remote and all(_commands(text) is not None for text in texts)
+
+
+def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
+    """The programs that a simple text starts, each with whether by `exec`, and its words; None for others."""
+    found = []
+    for line in text.replace(b"\\\n", b"").split(b"\n"):
+        if re.fullmatch(_SETTING, line):
+            continue
+        command = re.fullmatch(_COMMAND, line)
+        if not command:
+            return None
+        program = os.fsdecode(command[2]).strip("\"'")
+        # Neither one of the shell's own commands nor a word that may become one.
+        is_program = re.fullmatch(r"[^$\"'\\=]*/[^$\"'\\=]*", program) or Process(program).kind in COMPILERS
+        if not command[1] and not is_program:
+            return None
+        found.append((program, bool(command[1]), command[3]))
+    return found
+
+
 def variables_of(process: Process, texts: Iterable[bytes], environ: Mapping[str, str]) -> set[str]:
     """The variables that a shell with these texts may depend on; environment.WHOLE stands for all."""
-    text = b"\n".join(texts).replace(b"\\\n", b"")
-    bare = re.sub(_QUOTES, b"", text)
-    names = {name.decode() for name in re.findall(_NAME, text)}
+    texts = list(texts)
+    names = {name.decode() for text in texts for name in re.findall(_NAME, text.replace(b"\\\n", b""))}
     names = {name for name in names if not name.startswith(environment.OWN)}
-    if process.arguments[1:2] == ["-c"] and os.path.basename(process.program) == "bash":
-        names |= {"HOME", "SSH_CLIENT", "SSH2_CLIENT"}  # of a remote command, which reads ~/.bashrc
-        names |= {"SHLVL"} if "SSH_CLIENT" in environ or "SSH2_CLIENT" in environ else set()
-    if re.search(_OF_HOME, bare) or "~" in environ.get("PATH", ""):
-        names |= {"HOME", "OLDPWD"}
-    reads_built_name = any(sign in environ.get(name, "") for name in ("BASH_ENV", "ENV") for sign in "$`")
-    if not text or reads_built_name or any(re.search(_LISTS_OR_BUILDS, one) for one in (text, bare)):
+    # What bash expands in them may be any variable.
+    expands = any(sign in environ.get(name, "") for name in ("BASH_ENV", "PATH") for sign in "$`~")
+    if expands or not is_simple(process, texts):
         return {environment.WHOLE, *filter(environment.is_ignored, names)}
     return names | OF_SHELLS
 
@@ -111,19 +126,11 @@ def changing_variable(texts: Iterable[bytes]) -> str:
     return next((match[0].decode() for match in found if match), "")
 
 
-def uses_arguments(texts: Iterable[bytes]) -> bool:
-    """Whether a script may do more with its arguments than `exec` another program with all of them."""
-    return any(re.search(_ARGUMENTS, re.sub(_EXEC_OF_ALL, b"", text)) for text in texts)
-
-
 def program_started(path: str) -> str:
     """The program that a script of only assignments and `exec PROGRAM words "$@"` starts; or empty."""
-    first, _, text = text_of(path).replace(b"\\\n", b" ").partition(b"\n")
-    command = re.search(_EXEC_OF_ALL, text)
-    if not re.match(rb"#!.*\b(?:ba|da)?sh$", first) or not command:
+    text = text_of(path)
+    commands = _commands(text) if re.match(rb"#!.*\b(?:ba|da)?sh\n", text) else None
+    if not commands or len(commands) > 1:
         return ""
-    others = text[: command.start()] + text[command.end() :]
-    if not all(re.fullmatch(_PLAIN_LINE, line) for line in others.splitlines()):
-        return ""
-    program = os.fsdecode(command[1].strip().partition(b" ")[0]).strip("\"'")
-    return "" if re.search(r"[$\"'\\]", program) else program
+    program, by_exec, words = commands[0]
+    return program if by_exec and b'"$@"' in words and not re.search(r"[$\"'\\]", program) else ""

@@ -16,7 +16,6 @@ from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
 from nvccache.observation import (
     judge,
-    kernel_files,
     library_search,
     shell_text,
     written_files,
@@ -83,7 +82,7 @@ class ObservedInputs:
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         # Prefixes of paths that may be irrelevant.
-        self._special = (scratch, self._own[1][:-1], *kernel_files.OF_KERNEL)
+        self._special = (scratch, self._own[1][:-1], *judge.KERNEL_PATHS)
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self.names = CallNames(since_ns)
 
@@ -191,7 +190,7 @@ class ObservedInputs:
         if not path.startswith(self._special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
-        return not is_own and kernel_files.is_same_for_all(path)
+        return not is_own and judge.is_same_for_all(path)
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
@@ -240,7 +239,7 @@ class _StageInputs:
         self._call.add_machine(made, self._questions(), self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
-        if any(kernel_files.reads_null_input(process) for process in self._processes):
+        if any(judge.reads_null_input(process) for process in self._processes):
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 

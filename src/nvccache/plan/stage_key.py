@@ -127,7 +127,7 @@ def _file_parts(stage: Stage) -> list[str]:
     for path in stage.possible_files:
         if toolchain.is_regular_file(path):
             try:
-                parts += [path, stage.tool.digest_of_named(path)]
+                parts += [path, keys.digest_file(path)]
             except PermissionError:
                 parts += [path, _FORBIDDEN]  # the tool cannot read it either
     return parts

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,11 @@ def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
     if configured:
         return real_nvcc.why_none("", configured, origin, environ)[1]
     return "no nvcc on PATH and none below /usr/local"
+
+
+def export_path(program: str) -> str:
+    """The line for a shell that puts a program first on PATH."""
+    return f'export PATH={shlex.quote(os.path.dirname(program))}:"$PATH"'
 
 
 def is_real(path: str) -> bool:

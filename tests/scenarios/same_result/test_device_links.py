@@ -7,16 +7,13 @@ NVCCACHE_TEST_CCBIN=/path/to/g++                                                
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nvccache.plan.stages import nvlink
 from scenarios.support.both_ways import by_cache, by_plain
 from scenarios.support.linking import (
     CALLER,
@@ -34,9 +31,6 @@ from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit, replace, tool
 from workspaces import Counters, Workspace
 
 pytestmark = pytest.mark.light_by_default
-
-DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
-RELOCATIONS, NO_BITS = 4, 8  # types of sections
 
 
 @pytest.fixture
@@ -71,16 +65,6 @@ def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[s
     assert link(place, *argv).ran() == {}
 
 
-def test_objects_made_again_with_the_same_device_code_are_not_linked_again(place: Workspace) -> None:
-    make_objects(place, ONE)
-    link(place, "-dlink", *ONE, "one.o", "two.o")
-    place.write("two.cu", called(host=2))
-    make_objects(place, ONE, ("two",))
-    counters = link(place, "-dlink", *ONE, "one.o", "two.o")
-    assert counters.outcome == "stage_hit"
-    assert counters.ran() == {}
-
-
 def test_changed_device_code_is_linked_again(place: Workspace) -> None:
     make_objects(place, TWO)
     link(place, "-dlink", *TWO, "one.o", "two.o")
@@ -112,22 +96,6 @@ def archive(place: Workspace, path: str, *members: str) -> None:
     target.parent.mkdir(exist_ok=True)
     target.unlink(missing_ok=True)
     subprocess.run(["ar", "crU", str(target), *members], cwd=place.directory, check=True, capture_output=True)
-
-
-@pytest.mark.by_default("library")
-@pytest.mark.parametrize("named", ["path", "library"])
-def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
-    make_objects(place, ONE)
-    archive(place, "lib/libtwo.a", "two.o")
-    argv = ("-dlink", *ONE, "one.o", *(("lib/libtwo.a",) if named == "path" else ("-Llib", "-ltwo")))
-    link(place, *argv)
-    os.utime(place.directory / "two.o", (1, 1))
-    archive(place, "lib/libtwo.a", "two.o")  # it holds the date of its member
-    assert link(place, *argv).ran() == {}
-    place.write("two.cu", called(factor=3))
-    make_objects(place, ONE, ("two",))
-    archive(place, "lib/libtwo.a", "two.o")
-    assert link(place, *argv).ran()["nvlink"] == 1
 
 
 @pytest.mark.by_default("LIBRARY_PATH")
@@ -235,63 +203,3 @@ def test_libnvvm_counts(place: Workspace, toolkit: Path) -> None:
     with (folder / "libnvvm.so").open("ab") as stream:
         stream.write(b"\0")
     assert link(place, *argv).ran()["nvlink"] == 1
-
-
-@pytest.mark.by_default("code")
-@pytest.mark.parametrize("options", [ONE, LTO], ids=["code", "lto"])
-def test_nvlink_reads_no_other_sections_than_those_that_count(
-    place: Workspace, options: tuple[str, ...]
-) -> None:
-    """Which is what the digests of objects rest on: all else is overwritten, and links to the same."""
-    if options is LTO:
-        skip_without_lto(place)
-    place.write(
-        "two.cu", called() + "__constant__ int table[4];\n__global__ void own(int *x) { *x = table[1]; }\n"
-    )
-    place.write("three.cc", "int three() { return 3; }\n")
-    make_objects(place, options)
-    host = place.plain("-c", "three.cc", "-o", "three.o", *HOST_OPTIONS)
-    assert host.status == 0
-    program = Path(place.nvcc).resolve().parent / "nvlink"
-    names = [f"{name}.o" for name in ("one", "two", "three")]
-    made = []
-    for _ in range(2):
-        command = [str(program), "--arch=sm_80", "--register-link-binaries=reg.c", "-m64", "-cpu-arch=X86_64"]
-        if options is LTO:
-            command += ["-dlto", f"-nvvmpath={toolkit_of(place)}/nvvm"]
-        done = place.run([*command, *names, *_device_runtime(place), "-o", "d.cubin"])
-        assert done.status == 0, done.stderr
-        made.append([(place.directory / name).read_bytes() for name in ("d.cubin", "reg.c")])
-        (place.directory / "reg.c").unlink()
-        digests = [nvlink.digest_of(str(place.directory / name)) for name in names]
-        for name in names:
-            overwrite_host_sections(place.directory / name)
-        assert digests == [nvlink.digest_of(str(place.directory / name)) for name in names]
-    assert made[0] == made[1]
-
-
-def _device_runtime(place: Workspace) -> list[str]:
-    toolkit = toolkit_of(place)
-    found = [f"-L{toolkit}/{name}" for name in ("lib64", "lib") if (toolkit / name).is_dir()]
-    return [*found, "-lcudadevrt"]
-
-
-def overwrite_host_sections(path: Path) -> None:
-    """Put noise into every section but those of device code and that of the sections' names.
-
-    Relocations become such as relocate nothing: 13.5 refuses those that make no sense.
-    """
-    chance = random.Random(7)
-    content = bytearray(path.read_bytes())
-    (table,) = struct.unpack_from("<Q", content, 40)
-    size, count, names_index = struct.unpack_from("<HHH", content, 58)
-    rows = [struct.unpack_from("<IIQQQQIIQQ", content, table + index * size) for index in range(count)]
-    names = bytes(content[rows[names_index][4] :])
-    for index, row in enumerate(rows):
-        name = names[row[0] : names.index(b"\0", row[0])]
-        if index == names_index or row[1] == NO_BITS or name.startswith(DEVICE_SECTIONS):
-            continue
-        content[row[4] : row[4] + row[5]] = (
-            bytes(row[5]) if row[1] == RELOCATIONS else chance.randbytes(row[5])
-        )
-    path.write_bytes(content)

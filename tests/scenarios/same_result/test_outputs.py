@@ -138,13 +138,10 @@ def test_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -
     [
         (("-c", "a.cu", "-o", "/dev/null"), ""),
         (("-c", "a.cu", "-MD", "-MF", "/dev/null", "-o", "a.o"), "a.o"),
-        (("-ptx", "a.cu", "-t1", "-t=2", "-o", "a.ptx"), "a.ptx"),
     ],
-    ids=["object", "depfile", "threads"],
+    ids=["object", "depfile"],
 )
-def test_what_is_discarded_or_redefined_is_a_hit(
-    workspace: Workspace, line: tuple[str, ...], product: str
-) -> None:
+def test_what_is_discarded_is_a_hit(workspace: Workspace, line: tuple[str, ...], product: str) -> None:
     workspace.write("a.cu", KERNEL)
     mode = os.stat(os.devnull).st_mode
     assert [both_ways(workspace, *line).outcome for _ in range(3)] == ["miss", "direct_hit", "direct_hit"]

@@ -5,7 +5,7 @@ Each runs in a child process, since much of this happens only while an interpret
 
 from __future__ import annotations
 
-import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import nvccache as package
 from made_events import event
 from nvccache import outcomes
+from nvccache.cli import output
 from nvccache.cli.group import commands
 from nvccache.store import event_line
 from nvccache.store.store import Store
@@ -46,16 +47,11 @@ def filled(cache_dir, tmp_path, monkeypatch):
     return cache_dir
 
 
-def start(argv, before="", **options):
+def end(argv, before="", **options):
     words = [sys.executable, "-c", PROGRAM.format(before=before), *argv]
-    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, **options)
-
-
-def end(argv, **options):
-    process = start(argv, **options)
-    _, sentence = process.communicate()
-    assert "Traceback" not in sentence and "Exception ignored" not in sentence, sentence
-    return process.returncode, sentence
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False, **options)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize("argv", LINES, ids=" ".join)
@@ -117,34 +113,26 @@ def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
     assert isinstance(strict.exception, KeyError)
 
 
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
 @pytest.mark.parametrize(
-    ("variables", "is_terminal", "is_coloured"),
-    [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False)],
+    ("stream", "variables", "is_coloured"),
+    [
+        (Terminal, {}, True),
+        (io.StringIO, {}, False),
+        (Terminal, {"NO_COLOR": "1"}, False),
+        (Terminal, {"TERM": "dumb"}, False),
+    ],
 )
-def test_colours_are_for_terminals_whose_user_wants_them(
-    filled, variables, is_terminal, is_coloured, monkeypatch
-):
+def test_colours_are_for_terminals_whose_user_wants_them(stream, variables, is_coloured, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    environ = {**os.environ, "TERM": "xterm", "NVCCACHE_REMOTE": "file:///nowhere", **variables}
-    status = ["remote", "status"]
-    if is_terminal:
-        shown = on_terminal(status, environ)
-    else:
-        shown = start(status, stdout=subprocess.PIPE, env=environ).communicate()[0]
-    assert shown.startswith("\x1b[31m\x1b[1mbad \x1b[0m" if is_coloured else "bad  ")
-    assert is_coloured == ("\x1b" in shown)
-
-
-def on_terminal(argv, environ):
-    """A command's output when only stdout is a terminal."""
-    ours, theirs = os.openpty()
-    process = start(argv, stdout=theirs, env=environ)
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(ours, 1 << 16):
-            shown += part
-    os.close(ours)
-    process.wait()
-    process.stderr.close()
-    return shown.decode()
+    for name, value in {"TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream())
+    output.say_parts((output.BAD, output.RED), " \x1b")
+    assert sys.stdout.getvalue() == ("\x1b[31m\x1b[1mbad\x1b[0m \\x1b\n" if is_coloured else "bad \\x1b\n")

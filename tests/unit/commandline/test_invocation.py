@@ -177,21 +177,12 @@ def test_a_jobserver_is_left_out_where_there_is_one():
     assert _reason("-jobserver", "-c", "a.cu") == "irremovable_option"
 
 
-def test_a_redefined_thread_count_leaves_its_warning_to_a_dry_run_in_order():
-    found = _compiled("-t8", "-c", "a.cu", "-t=2")
-    assert (found.threads, found.dryrun_arguments) == (2, ("-t", "2", "-c", "a.cu", "-t", "1"))
-    found = _compiled("-c", "a.cu", "-t=2", NVCC_PREPEND_FLAGS="-t 4 -O2")
-    assert found.dryrun_arguments == ("-t", "2", "-O2", "-c", "a.cu", "-t", "1")
-
-
 def test_the_null_device_takes_any_product():
     found = _compiled("-c", "a.cu", "-MD", "-MF", "/dev/null", "-o", "/dev/null")
     assert found.output == found.dependencies.output == "/dev/null"
 
 
-@pytest.mark.parametrize(
-    "line", ["-t 2 -t 4 -t 2 -c a.cu", "-t x -c a.cu", "-t -1 -c a.cu", "-t 0x2 -c a.cu"]
-)
+@pytest.mark.parametrize("line", ["-t 2 -t 4 -c a.cu", "-t x -c a.cu", "-t -1 -c a.cu", "-t 0x2 -c a.cu"])
 def test_thread_counts_that_nvcc_remarks_on_are_left_to_it(line):
     assert _reason(*line.split()) == "irremovable_option"
 

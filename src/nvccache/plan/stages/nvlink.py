@@ -4,20 +4,13 @@ With -dlto it compiles their code, with libnvvm.so below -nvvmpath. It searches 
 11.8 to 13.5) in the directories of -L, in any position on the command line, then in those of LIBRARY_PATH:
 first everywhere for libname.so, which is left to the host linker, then for libname.a, continuing after an
 unusable one.
-
-An object of nvcc has device code in sections of its own, and host code, which is edited more often. Only
-those sections are part of the key, so that such an edit does not link, or with -dlto compile, all device code
-again. Found by linking objects whose other sections were overwritten: the cubin and the registration file
-were the same (CUDA 11.8 to 13.5, tests/scenarios/same_result/test_device_links.py). 13.5 also validates
-relocations of other sections, which does not affect its output.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from nvccache.files import elf, keys, untrusted
 from nvccache.plan.stages.tool import Grammar, Tool, never
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
@@ -28,10 +21,7 @@ _COMPILER_PATH = "-nvvmpath"
 _HOST_LINKER_SCRIPT = "--gen-host-linker-script"
 # A library it loads, and a file this may read, which is built in since CUDA 11.8.
 _COMPILER_FILES = ("lib64/libnvvm.so", "libdevice/libdevice.10.bc")
-_DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
-_ARCHIVE = b"!<arch>\n"
 _THIN_ARCHIVE = b"!<thin>\n"
-_MEMBER_HEADER = 60
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
@@ -85,11 +75,7 @@ def _library_parts(argv: Sequence[str], environ: Mapping[str, str], store: Store
     """The libraries that the command finds by name, in its order."""
     parts = []
     for path in _libraries(argv, environ):
-        if path.endswith(".a"):
-            digest = digest_of(path)
-        else:
-            digest = toolchain.digest_of_program(path, store) if _is_read(path) else ""
-        parts += [path, digest]
+        parts += [path, toolchain.digest_of_program(path, store) if _is_read(path) else ""]
     return parts
 
 
@@ -115,59 +101,10 @@ def _values(argv: Sequence[str], options: tuple[str, ...]) -> list[str]:
     return [element for element in found if element]
 
 
-def digest_of(path: str) -> str:
-    """The digest of the parts of a file that nvlink uses; raises OSError."""
-    return _digest(untrusted.read_named(path))
-
-
 def is_thin_archive(path: str) -> bool:
     """Whether an archive only refers to its members, which can change while it does not; raises OSError."""
     with open(path, "rb") as stream:
         return stream.read(len(_THIN_ARCHIVE)) == _THIN_ARCHIVE
-
-
-def _digest(content: bytes) -> str:
-    kind = "device code"
-    try:
-        if content.startswith(_ARCHIVE):
-            members = [("member", (name, _digest(member))) for name, member in _members(content)]
-            return keys.key_of(kind, members)
-        sections = _device_sections(content)
-    except ValueError:
-        sections = None
-    if sections is None:
-        return keys.digest_bytes(content)
-    header = (content[:20], content[48:52])  # up to the machine, and its flags
-    return keys.key_of(kind, [("header", header), *(("section", section) for section in sections)])
-
-
-def _device_sections(content: bytes) -> list[tuple[bytes, bytes]] | None:
-    """(name, content) of each; None if it is no host object. Raises ValueError."""
-    if not elf.is_understood(content):
-        return None
-    kind, machine = elf.type_and_machine(content)
-    if kind != elf.RELOCATABLE or machine == elf.CUDA_MACHINE:  # of a cubin everything is used
-        return None
-    found = [section for section in elf.sections(content) if section[0].startswith(_DEVICE_SECTIONS)]
-    return [(section[0], elf.content_of(content, section)) for section in found]
-
-
-def _members(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(name, content) of an archive's members, without dates and owners; raises ValueError."""
-    position = len(_ARCHIVE)
-    while position < len(content):
-        header = content[position : position + _MEMBER_HEADER]
-        if len(header) < _MEMBER_HEADER or not header.endswith(b"`\n"):
-            raise ValueError("no header of a member")
-        size = int(header[48:58])
-        start = position + _MEMBER_HEADER
-        if start + size > len(content):
-            raise ValueError("a member extends past the end")
-        name = header[:16].rstrip()
-        # The symbol table is redundant, and contains a date.
-        if name not in (b"/", b"/SYM64/"):
-            yield name, content[start : start + size]
-        position = start + size + size % 2
 
 
 TOOL = Tool(
@@ -178,7 +115,6 @@ TOOL = Tool(
     is_located_anywhere=True,
     folds_mathematics=True,
     found_files=_libraries_read,
-    digest_of_named=digest_of,
     key_components={"libraries": _library_parts},
     lines_matter=never,
     obstacle=_obstacle,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from nvccache.files import keys
 from nvccache.store.store import Store
 from nvccache.values import dataclass, field
 
@@ -158,7 +157,6 @@ class Tool:
     is_located_anywhere: bool = False  # identified by content, not by path
     folds_mathematics: bool = False  # evaluates functions of the libm that it loads
     found_files: Callable[[Argv, Environ], Sequence[str]] = _none  # files it reads that no argument names
-    digest_of_named: Callable[[str], str] = keys.digest_file  # of a file named by an argument; raises OSError
     # Further components by tag; the functions raise OSError.
     key_components: Mapping[str, Callable[[Argv, Environ, Store], list[str]]] = field(default_factory=dict)
     dated_sources: Callable[[bytes], list[str]] | None = None  # sources named in its input whose dates count

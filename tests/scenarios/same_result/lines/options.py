@@ -32,7 +32,7 @@ _OPTIONS = (
         "-t 2 -ptx macros.cu",
         environ={"NVCC_PREPEND_FLAGS": '-DX="a b" -t=2', "NVCC_APPEND_FLAGS": "-o x.ptx"},
     ),
-    Line("threads_variables_differ", "-t 2 -ptx a.cu", environ={"NVCC_APPEND_FLAGS": "-t4"}),
+    Line("threads_differ", "-t 2 -t4 -ptx a.cu", "bypass:irremovable_option"),
     Line(
         "threads_option_file", "-optf t.txt -ptx a.cu", "bypass:irremovable_option", files={"t.txt": "-t 2"}
     ),
