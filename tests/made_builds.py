@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from typing import TypeVar
 
-from nvccache.report.calls import Call, call_of
+from nvccache.report.calls import make_printable
 from nvccache.store import event_line
 from nvccache.store.event_line import HIT, RAN, Event, Record, StageEvent
 
@@ -95,9 +95,9 @@ def build(count: int, jobs: int = 8, seed: int = 1) -> list[Event]:
     return made
 
 
-def calls_of(events: Iterable[Event]) -> list[Call]:
+def calls_of(events: Iterable[Event]) -> list[Event]:
     """As `report` has them: sorted, and with texts that can be printed."""
-    return [call_of(event) for event in sorted(events, key=lambda event: event.started)]
+    return [make_printable(event) for event in sorted(events, key=lambda event: event.started)]
 
 
 def log(cache: str, events: Iterable[Event]) -> None:

@@ -35,7 +35,7 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     our_settings.warn_if_not_counted(settings)
     root = settings.dir
     builds = events.last_builds(events.read(root)) if root and os.path.lexists(root) else []
-    build = [calls.call_of(event) for event in builds[-1]] if builds else []
+    build = list(map(calls.make_printable, builds[-1])) if builds else []
     if not build:
         warn("no calls are recorded")
     if trace_file:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from nvccache import outcomes
 from nvccache.plan import stages
-from nvccache.report.calls import Call, Stage
-from nvccache.store.event_line import HIT, RAN, SHARED
+from nvccache.report.calls import lasted, saved, source_of, spent_by
+from nvccache.store import events
+from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, Event, StageEvent
 
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
@@ -63,7 +64,7 @@ class Figures:
         return hits / (hits + results[RAN]) if hits + results[RAN] else None
 
 
-def summarize(calls: Sequence[Call]) -> Figures:
+def summarize(calls: Sequence[Event]) -> Figures:
     by_outcome = dict.fromkeys(outcomes.OUTCOMES, 0)
     for call in calls:
         by_outcome[call.outcome] = by_outcome.get(call.outcome, 0) + 1
@@ -72,36 +73,36 @@ def summarize(calls: Sequence[Call]) -> Figures:
         calls=len(calls),
         by_outcome=by_outcome,
         elapsed=max(c.ended for c in calls) - min(c.started for c in calls) if calls else 0.0,
-        tool_spent=sum(call.tool_spent for call in calls),
+        tool_spent=sum(map(spent_by, calls)),
         tool_saved=sum(call.tool_saved for call in calls),
         stages=_by_kind(calls),
-        sources=_sorted(_tally((call.source, call) for call in calls if call.source), "spent"),
+        sources=_sorted(_tally((source_of(call), call) for call in calls if call.sources), "spent"),
         causes=_sorted(_tally(causes), "spent"),
         reasons=_sorted(_tally((c.reason, c) for c in calls if c.outcome == outcomes.BYPASS), "count"),
     )
 
 
-def _tally(named: Iterable[tuple[str, Call]]) -> dict[str, Tally]:
-    found: dict[str, Tally] = {}
+def _tally(named: Iterable[tuple[str, Event]]) -> dict[str, Tally]:
+    tallies: dict[str, Tally] = {}
     for name, call in named:
-        tally = found.setdefault(name, Tally(call.source or call.product))
+        tally = tallies.setdefault(name, Tally(source_of(call) or call.product))
         tally.count += 1
-        tally.spent += call.tool_spent
+        tally.spent += spent_by(call)
         tally.saved += call.tool_saved
-    return found
+    return tallies
 
 
-def _by_kind(calls: Iterable[Call]) -> dict[str, Tally]:
+def _by_kind(calls: Iterable[Event]) -> dict[str, Tally]:
     """The known stages in pipeline order, then any others."""
-    found = {kind: Tally() for kind in stages.counted()}
+    tallies = {kind: Tally() for kind in stages.counted()}
     for call in calls:
         for stage in call.stages:
-            tally = found.setdefault(stage.kind, Tally())
+            tally = tallies.setdefault(stage.kind, Tally())
             tally.count += 1
             tally.results[stage.result] += 1
-            tally.spent += stage.spent
-            tally.saved += stage.saved
-    return {kind: tally for kind, tally in found.items() if tally.count}
+            tally.spent += events.tool_spent(stage)
+            tally.saved += saved(stage)
+    return {kind: tally for kind, tally in tallies.items() if tally.count}
 
 
 def _sorted(tallies: dict[str, Tally], by: str) -> dict[str, Tally]:
@@ -119,8 +120,8 @@ _SAME_CALL = 0.05  # seconds between stages of one call that still follow each o
 class Link:
     """A piece of the critical path: a stage that ran, or a call as a whole."""
 
-    call: Call
-    stage: Stage | None
+    call: Event
+    stage: StageEvent | None
     started: float  # Unix time
     seconds: float
     waited: float  # seconds since the link before it ended
@@ -130,7 +131,7 @@ class Link:
         return self.stage.kind if self.stage else self.call.outcome
 
 
-def critical_path(build: Sequence[Call]) -> tuple[Link, ...]:
+def critical_path(build: Sequence[Event]) -> tuple[Link, ...]:
     """Before each link, what ended last before that began; the last link is what ended last of all.
 
     What a build system waits for is not recorded, so this is found from times. Of the same call, a stage that
@@ -155,28 +156,27 @@ def critical_path(build: Sequence[Call]) -> tuple[Link, ...]:
     return tuple(reversed(path))
 
 
-def _links(build: Iterable[Call]) -> Iterator[Link]:
+def _links(build: Iterable[Event]) -> Iterator[Link]:
     for call in build:
-        ran = [stage for stage in call.stages if not stage.is_found]
+        ran = [stage for stage in call.stages if not stage.is_hit]
         for stage in ran:
-            yield Link(call, stage, call.started + stage.start, stage.lasted, 0.0)
+            yield Link(call, stage, call.started + stage.start, lasted(stage), 0.0)
         if not ran:
             yield Link(call, None, call.started, call.seconds, 0.0)
 
 
 def seconds_by_kind(path: Iterable[Link]) -> dict[str, float]:
     """The seconds of a critical path, by kind of stage or outcome; the longest first."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for link in path:
-        found[link.kind] = found.get(link.kind, 0.0) + link.seconds
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        seconds[link.kind] = seconds.get(link.kind, 0.0) + link.seconds
+    return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
 # Lanes are of tools (one for each job slot, more for runs without a slot) and of calls. Bars of one lane
 # overlap at most by the inaccuracy of clocks.
 TOOLS = "Tools at work"
 CALLS = "Calls of nvcc"
-LOCAL = ("", "local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +195,16 @@ class Lanes:
     of_stages: list[list[int]]  # and one for each of its stages
 
 
-def lay_out(calls: Sequence[Call]) -> Lanes:
+def lay_out(calls: Sequence[Event]) -> Lanes:
     """The calls must be sorted by start."""
     first = calls[0].started if calls else 0.0
     keys: dict[tuple[str, int], list[tuple[float, float, int, int]]] = {}
     for number, call in enumerate(calls):
         for index, stage in enumerate(call.stages):
-            if not stage.is_found:
-                where = "" if stage.where in LOCAL else stage.where
+            if not stage.is_hit:
+                where = "" if stage.where == LOCAL else stage.where
                 begun = call.started - first + stage.start
-                entry = (begun, begun + stage.lasted, number, index)
+                entry = (begun, begun + lasted(stage), number, index)
                 keys.setdefault((where, max(stage.slot, -1)), []).append(entry)
     lanes: list[Lane] = []
     of_stages = [[-1] * len(call.stages) for call in calls]

@@ -18,19 +18,20 @@ from nvccache import __version__, outcomes
 from nvccache.cli.output import format_count, format_time, hits_of
 from nvccache.plan.stages import shown_name
 from nvccache.report import figures, page_parts
-from nvccache.report.calls import Call
+from nvccache.report.calls import lasted, saved, source_of, title_of
 from nvccache.report.figures import Figures, Link, lay_out, seconds_by_kind
 from nvccache.report.page_parts import duration, percent, text, with_code
+from nvccache.store.event_line import Event
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
 MOST_CALLS = 20_000  # drawn and listed one by one
 _A_SECOND = 10_000
 _MOST_KINDS = 4  # of the critical path, in one sentence
-_CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
+_CALL_TEXTS = ("outcome", "reason", "directory", "product", "cause")
 _STAGE_TEXTS = ("result", "why", "where")
 
 
-def render(build: Sequence[Call], now: float) -> str:
+def render(build: Sequence[Event], now: float) -> str:
     """The page for a build."""
     found = figures.summarize(build)
     path = figures.critical_path(build)
@@ -78,7 +79,7 @@ def _opening(figures: Figures, path: Sequence[Link]) -> str:
         return shown
     parts = list(seconds_by_kind(path).items())[:_MOST_KINDS]
     spent = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
-    last = f"`{path[-1].call.name}` finished last. On its critical path: {spent}."
+    last = f"`{title_of(path[-1].call)}` finished last. On its critical path: {spent}."
     return f'{shown}<ul class="facts"><li>{with_code(last)}</li></ul>'
 
 
@@ -124,7 +125,7 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-def encode(build: Sequence[Call], sentences: dict[str, str], path: Sequence[Link] = ()) -> str:
+def encode(build: Sequence[Event], sentences: dict[str, str], path: Sequence[Link] = ()) -> str:
     """The newest calls as JSON for a script element.
 
     `sentences` explain reasons; `path` is the critical path.
@@ -143,6 +144,7 @@ def encode(build: Sequence[Call], sentences: dict[str, str], path: Sequence[Link
         "begun": begun,
         "calls": {name: [number_of(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
         | {
+            "source": [number_of(source_of(call)) for call in calls],
             "start": [_units(call.started - begun) for call in calls],
             "seconds": [_units(call.seconds) for call in calls],
             "saved": [_units(call.tool_saved) for call in calls],
@@ -153,13 +155,13 @@ def encode(build: Sequence[Call], sentences: dict[str, str], path: Sequence[Link
         | {
             "name": [number_of(shown_name(stage.kind, stage.architecture)) for stage in stages],
             "start": [_units(stage.start) for stage in stages],
-            "seconds": [_units(stage.saved or stage.seconds) for stage in stages],
+            "seconds": [_units(saved(stage) or stage.seconds) for stage in stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [
-            [number, _units(stage.lasted), number_of(page_parts.remote_text(stage))]
+            [number, _units(lasted(stage)), number_of(page_parts.remote_text(stage))]
             for number, stage in enumerate(stages)
-            if stage.away or stage.why_here
+            if stage.away
         ],
         "path": [numbers[id(item)] for link in path if id(item := link.stage or link.call) in numbers],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],

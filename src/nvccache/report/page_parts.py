@@ -6,18 +6,19 @@ Every text in these pieces of HTML is escaped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from nvccache import outcomes
 from nvccache.cli.output import format_count, format_seconds, format_size
 from nvccache.plan.stages import shown_name
-from nvccache.report.calls import RESULTS, Stage
+from nvccache.report.calls import RESULTS, title_of
 from nvccache.report.figures import Figures, Link
-from nvccache.store.event_line import SHARED
+from nvccache.store import events
+from nvccache.store.event_line import SHARED, StageEvent
 
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed
 _MOST_ROWS = 15
+_NUMERIC = '<td class="n">'
 _UNKNOWN = "a reason of another version of nvccache"
 # The sign of each outcome and result, which is also a class in page.css with a colour. Signs and patterns
 # show the same without colour.
@@ -38,45 +39,26 @@ SIGNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A cell with a formatted number, and the length of its bar (0 to 1; None for no bar)."""
-
-    text: str
-    part: float | None = None
-    mark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A cell with a text; `code` for paths, which may be broken after slashes."""
-
-    text: str
-    code: bool = False
-    mark: str = ""
-
-
-Cell = Number | Text
-
-
 def text(value: str) -> str:
     return escape(value, quote=True)
 
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> str:
-    """A table in a scrollable frame; the first cell of a row is its heading.
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
+    """A table of cells in a scrollable frame; the first cell of a row is its heading.
 
     A column is numeric if its first cell is.
     """
     listed = [list(row) for row in rows]
     if not listed:
         return ""
-    classes = [' class="n"' if isinstance(cell, Number) else "" for cell in listed[0]]
+    classes = [' class="n"' if cell.startswith(_NUMERIC) else "" for cell in listed[0]]
     head = "".join(
         f'<th scope="col"{kind}>{text(title)}</th>' for title, kind in zip(heads, classes, strict=True)
     )
-    cells = [[_cell(row[0], "th"), *(_cell(cell, "td") for cell in row[1:])] for row in listed]
-    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    body = ""
+    for first, *cells in listed:
+        heading = '<th scope="row">' + first.removeprefix("<td>").removesuffix("</td>") + "</th>"
+        body += f"<tr>{heading}{''.join(cells)}</tr>"
     about = f"<small>{text(note)}</small>" if note else ""
     return (
         f'<div class="frame" tabindex="0" role="region" aria-label="{text(caption)}">'
@@ -91,16 +73,27 @@ def mark(word: str) -> str:
     return f'<span class="sign {text(word)}" aria-hidden="true">{sign}</span>' if sign else ""
 
 
-def _cell(cell: Cell, tag: str) -> str:
-    scope = ' scope="row"' if tag == "th" else ""
-    if isinstance(cell, Text):
-        shown = f"<code>{_breakable(text(cell.text))}</code>" if cell.code else with_code(cell.text)
-        return f"<{tag}{scope}>{mark(cell.mark)}{shown}</{tag}>"
+def _words(sentence: str, sign: str = "") -> str:
+    """A cell with a text."""
+    return f"<td>{mark(sign)}{with_code(sentence)}</td>"
+
+
+def _path(path: str) -> str:
+    """A cell with a path, which may be broken after slashes."""
+    return f"<td><code>{_breakable(text(path))}</code></td>"
+
+
+def _number(number: str, part: float | None = None, kind: str = "") -> str:
+    """A cell with a formatted number, and a bar of that length (0 to 1; None for no bar)."""
     bar = ""
-    if cell.part is not None:
-        width = min(100.0, max(0.0, 100 * cell.part))
-        bar = f'<span class="bar"><i class="{text(cell.mark)}" style="width:{width:.1f}%"></i></span>'
-    return f'<{tag}{scope} class="n">{text(cell.text)}{bar}</{tag}>'
+    if part is not None:
+        width = min(100.0, max(0.0, 100 * part))
+        bar = f'<span class="bar"><i class="{text(kind)}" style="width:{width:.1f}%"></i></span>'
+    return f"{_NUMERIC}{text(number)}{bar}</td>"
+
+
+def _bar(seconds: float, most: float, kind: str) -> str:
+    return _number(duration(seconds), seconds / most if most > 0 else 0.0, kind)
 
 
 def with_code(sentence: str) -> str:
@@ -114,15 +107,15 @@ def _breakable(path: str) -> str:
 
 
 def outcome_table(figures: Figures) -> str:
-    rows: list[list[Cell]] = []
+    rows: list[list[str]] = []
     for outcome, count in figures.by_outcome.items():
         part = count / figures.calls if figures.calls else 0.0
         if count:
             rows.append(
                 [
-                    Text(readable(outcome), mark=outcome),
-                    Number(f"{count:,}", part, outcome),
-                    Number(f"{100 * part:.1f} %"),
+                    _words(readable(outcome), outcome),
+                    _number(f"{count:,}", part, outcome),
+                    _number(f"{100 * part:.1f} %"),
                 ]
             )
     return table("Calls by outcome", ("outcome", "calls", "share"), rows)
@@ -132,10 +125,10 @@ def stage_table(figures: Figures) -> str:
     most = max((max(tally.spent, tally.saved) for tally in figures.stages.values()), default=0.0)
     tallies = figures.stages.values()
     results = [result for result in RESULTS if any(tally.results[result] for tally in tallies)]
-    rows: list[list[Cell]] = [
+    rows: list[list[str]] = [
         [
-            Text(shown_name(kind)),
-            *(Number(f"{tally.results[result]:,}") for result in results),
+            _words(shown_name(kind)),
+            *(_number(f"{tally.results[result]:,}") for result in results),
             _bar(tally.spent, most, "ran"),
             _bar(tally.saved, most, "hit"),
         ]
@@ -149,12 +142,12 @@ def stage_table(figures: Figures) -> str:
 
 def source_table(figures: Figures) -> str:
     most = max((tally.spent for tally in figures.sources.values()), default=0.0)
-    rows: list[list[Cell]] = [
+    rows: list[list[str]] = [
         [
-            Text(source, code=True),
-            Number(f"{tally.count:,}"),
+            _path(source),
+            _number(f"{tally.count:,}"),
             _bar(tally.spent, most, "ran"),
-            Number(duration(tally.saved)),
+            _number(duration(tally.saved)),
         ]
         for source, tally in list(figures.sources.items())[:_MOST_ROWS]
     ]
@@ -168,13 +161,13 @@ def path_table(path: Sequence[Link], begun: float) -> str:
     worth = (link for link in path if link.seconds >= _LEAST_PART * total)
     longest = sorted(worth, key=lambda link: -link.seconds)[:_MOST_ROWS]
     most = max((link.seconds for link in longest), default=0.0)
-    rows: list[list[Cell]] = [
+    rows: list[list[str]] = [
         [
-            Text(_with_machine(link.stage) if link.stage else readable(link.kind), mark=_mark_of(link)),
+            _words(_with_machine(link.stage) if link.stage else readable(link.kind), _mark_of(link)),
             _bar(link.seconds, most, _mark_of(link)),
-            Text(link.call.name, code=True),
-            Number(duration(link.started - begun)),
-            Number(duration(link.waited)),
+            _path(title_of(link.call)),
+            _number(duration(link.started - begun)),
+            _number(duration(link.waited)),
         ]
         for link in sorted(longest, key=lambda link: link.started)
     ]
@@ -188,18 +181,17 @@ def _mark_of(link: Link) -> str:
     return link.stage.result if link.stage else link.call.outcome
 
 
-def _with_machine(stage: Stage) -> str:
+def _with_machine(stage: StageEvent) -> str:
     """`cicc compute_80 on grpc://host:50051`."""
     name = shown_name(stage.kind, stage.architecture)
-    return f"{name} on {stage.where}" if stage.away else name
+    return f"{name} on {stage.where}" if events.remote_costs(stage) else name
 
 
-def remote_text(stage: Stage) -> str:
+def remote_text(stage: StageEvent) -> str:
     """A stage's costs on another machine, or why it ran here although it was sent; or empty."""
-    if stage.why_here:
-        why = outcomes.EXECUTOR_FAULTS.get(stage.why_here, stage.why_here)
-        return f"sent to another machine, but run here: {why}"
-    costs = stage.away
+    if why := events.why_here(stage):
+        return f"sent to another machine, but run here: {outcomes.EXECUTOR_FAULTS.get(why, why)}"
+    costs = events.remote_costs_json(stage)
     if not costs:
         return ""
     parts = ("send", "fetch") if costs["is_cached"] else ("queue", "send", "run", "fetch")
@@ -211,12 +203,12 @@ def remote_text(stage: Stage) -> str:
 
 def cause_table(figures: Figures) -> str:
     most = max((tally.spent for tally in figures.causes.values()), default=0.0)
-    rows: list[list[Cell]] = [
+    rows: list[list[str]] = [
         [
-            Text(cause),
-            Number(f"{tally.count:,}"),
+            _words(cause),
+            _number(f"{tally.count:,}"),
             _bar(tally.spent, most, "ran"),
-            Text(tally.example, code=True),
+            _path(tally.example),
         ]
         for cause, tally in list(figures.causes.items())[:_MOST_ROWS]
     ]
@@ -225,12 +217,12 @@ def cause_table(figures: Figures) -> str:
 
 
 def reason_table(figures: Figures) -> str:
-    rows: list[list[Cell]] = [
+    rows: list[list[str]] = [
         [
-            Text(word, code=True),
-            Number(f"{tally.count:,}"),
-            Text(outcomes.REASONS.get(word, _UNKNOWN)),
-            Text(tally.example, code=True),
+            _path(word),
+            _number(f"{tally.count:,}"),
+            _words(outcomes.REASONS.get(word, _UNKNOWN)),
+            _path(tally.example),
         ]
         for word, tally in figures.reasons.items()
     ]
@@ -262,10 +254,6 @@ def duration(seconds: float) -> str:
 
 def percent(part: float | None) -> str:
     return f"{100 * part:.1f} %" if part is not None else "\N{EN DASH}"
-
-
-def _bar(seconds: float, most: float, kind: str) -> Number:
-    return Number(duration(seconds), seconds / most if most > 0 else 0.0, kind)
 
 
 def _of(total: int, noun: str) -> str:

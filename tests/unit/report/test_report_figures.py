@@ -7,6 +7,7 @@ import pytest
 import made_builds
 from made_builds import BEGUN, bypass, call, calls_of, hit, stage
 from nvccache.report import figures, page, page_parts
+from nvccache.report.calls import source_of
 
 
 def of(*events):
@@ -45,10 +46,16 @@ def test_stages_are_counted_by_kind_in_the_order_of_the_pipeline():
     assert found.stage_hit_rate == pytest.approx(2 / 4)
 
 
-def test_what_an_engine_had_was_not_spent():
+def test_a_result_that_the_engine_had_was_not_spent():
     had = made_builds.away(is_cached=True, kind="ptxas", seconds=90.0)
     found = of(call(made_builds.away(), had, stage(seconds=2)))
     assert (found.tool_spent, found.stages["ptxas"].spent, found.stages["ptxas"].saved) == (42, 0, 0)
+
+
+def test_texts_are_printable():
+    (found,) = calls_of([call(sources=[made_builds.HOSTILE], cause=made_builds.HOSTILE)])
+    assert found.cause == source_of(found) and found.cause.isprintable()
+    assert "\\xff\\u202e\\x1b[2J" in found.cause
 
 
 def test_what_is_slow_or_frequent_comes_first():
@@ -107,7 +114,7 @@ def test_the_critical_path_leads_from_what_ended_last_to_the_start():
         call(stage(start=0.2, seconds=4.0), sources=["c.cu"], started=BEGUN + 1.2, seconds=4.3),
         call(hit(), outcome="direct_hit", sources=["d.cu"], started=BEGUN + 5.0, seconds=0.1),
     )
-    assert [(link.call.source, link.kind, round(link.waited, 3)) for link in found] == [
+    assert [(source_of(link.call), link.kind, round(link.waited, 3)) for link in found] == [
         ("b.cu", "cicc", 0.1),
         ("c.cu", "cicc", 0.3),
     ]
@@ -121,7 +128,7 @@ def test_a_stage_follows_one_of_its_own_call_if_that_ended_just_before():
         call(stage(start=0.0, seconds=2.005), sources=["b.cu"]),
     )
     assert [link.kind for link in found] == ["cicc", "ptxas"]
-    assert {link.call.source for link in found} == {"../src/a.cu"}
+    assert {source_of(link.call) for link in found} == {"../src/a.cu"}
 
 
 def test_hostile_names_stay_text():
@@ -174,7 +181,7 @@ def test_nothing_overlaps_in_a_lane():
     for call_, lane, of_stages in zip(calls, found.of_calls, found.of_stages, strict=True):
         spans.setdefault(lane, []).append((begun := call_.started - first, begun + call_.seconds))
         for each, of_stage in zip(call_.stages, of_stages, strict=True):
-            if not each.is_found:
+            if not each.is_hit:
                 begun = call_.started - first + each.start
                 spans.setdefault(of_stage, []).append((begun, begun + each.seconds))
     assert len(spans) == len(found.lanes)
