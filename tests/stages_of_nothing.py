@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from nvccache.machine.process import Completed
-from nvccache.machine.slots import Slots
+from nvccache.machine.slots import Pool, Slots
 from nvccache.plan.model import Output, Plan, Stage
 from nvccache.plan.stages.tool import Grammar
 from nvccache.records.base_dir import Relocation
@@ -34,7 +34,7 @@ PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, COMPILE)
 
 class FakeSlots(Slots):
     def __init__(self, own: int) -> None:
-        super().__init__(own, None, None)
+        super().__init__(own, Pool("", ()), None)
 
 
 @dataclasses.dataclass

@@ -216,12 +216,10 @@ def run(
     cwd: str | None = None,
     handle: Handle | None = None,
     stdin: int | None = None,
-    max_output: int = 0,
 ) -> Completed:
     """Run one tool until it ends; raises OSError if it cannot be started.
 
-    `executable` is the file to run, if not `argv[0]`; `stdin` replaces our standard input. Of each stream
-    only the last `max_output` bytes are kept, unless that is 0.
+    `executable` is the file to run, if not `argv[0]`; `stdin` replaces our standard input.
     """
     started = time.monotonic()
     with _start(argv, executable, environ, cwd, stdin) as child:
@@ -231,12 +229,12 @@ def run(
             assert child.stdout
             assert child.stderr
             streams = (child.stdout.fileno(), child.stderr.fileno())
-            written, is_cut_short = _read_output(child, streams, max_output)
+            (stdout, stderr), is_cut_short = _read_output(child, streams)
         except BaseException:
             child.terminate()
             raise
     seconds = time.monotonic() - started
-    return Completed(child.returncode, written[0], written[1], seconds, child.cpu, is_cut_short)
+    return Completed(child.returncode, stdout, stderr, seconds, child.cpu, is_cut_short)
 
 
 def _start(
@@ -261,10 +259,8 @@ def _start(
     return Child(["/bin/sh", script, *argv[1:]], **options)  # a script without #!, as nvcc's shell runs it
 
 
-def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> tuple[list[bytes], bool]:
+def _read_output(child: Child, descriptors: Sequence[int]) -> tuple[list[bytes], bool]:
     """The output of a tool until it ends, and whether a process it started can still write more.
-
-    Of each stream only the last `max_bytes` are kept, unless that is 0.
 
     Like nvcc, does not wait for the end of the streams: processes that the tool started, such as a compile
     server, may keep them open.
@@ -277,40 +273,19 @@ def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> tu
         if descriptor >= 0:
             waiting.register(descriptor, select.POLLIN)
     try:
-        while still_open:
+        has_ended = False
+        while still_open and not has_ended:
             ready = {descriptor for descriptor, _ in waiting.poll(None if end >= 0 else _POLL_MILLISECONDS)}
             has_ended = child.poll() is not None
             for descriptor in tuple(still_open if has_ended else still_open & ready):
                 if not _read_into(written[descriptor], descriptor, has_ended):
                     still_open.discard(descriptor)
                     waiting.unregister(descriptor)
-                if max_bytes:
-                    del written[descriptor][:-max_bytes]
-            if has_ended:
-                break
     finally:
         if end >= 0:
             os.close(end)
     child.wait()
-    for descriptor in still_open:
-        _discard_rest(descriptor)
     return [bytes(part) for part in written.values()], bool(still_open)
-
-
-def _discard_rest(descriptor: int) -> None:
-    """Have a process read what is still written: without a reader, its next message would end a server."""
-    os.set_blocking(descriptor, True)
-    with contextlib.suppress(OSError):
-        subprocess.run(
-            ["/bin/sh", "-c", "exec 3<&0; cat <&3 >/dev/null &"],
-            env={"PATH": os.defpath},
-            cwd="/",
-            stdin=descriptor,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            check=False,
-        )
 
 
 def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:

@@ -30,15 +30,13 @@ _UNQUOTABLE = frozenset('\\"$`\n')
 def choose(environ: Mapping[str, str], cache: str) -> str:
     """The absolute path of a new scratch directory; it is created later, by `make`, under the watchdog.
 
-    Where others could exchange it in TMPDIR, it is in XDG_RUNTIME_DIR or in the cache directory.
+    Where others could exchange it in TMPDIR, it is in the cache directory.
     """
-    first = os.path.abspath(environ.get("TMPDIR") or "/tmp")
-    parent = first
-    if os.path.isdir(first) and not _is_safe(_of_user(first)):
+    parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
+    if os.path.isdir(parent) and not _is_safe(_of_user(parent)) and os.path.isabs(cache):
         with contextlib.suppress(OSError):
             os.makedirs(cache, 0o700, exist_ok=True)  # it may be the user's first call
-        others = [path for path in (environ.get("XDG_RUNTIME_DIR", ""), cache) if os.path.isabs(path)]
-        parent = next((path for path in others if _is_safe(_of_user(path))), first)
+            parent = cache
     return os.path.join(_of_user(parent), new_name())
 
 
@@ -57,12 +55,12 @@ def _is_safe(path: str) -> bool:
         parent = os.stat(os.path.dirname(path))
         if untrusted.others_may_write(parent) and not parent.st_mode & stat.S_ISVTX:
             return False
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError as error:
         return str(error.filename) == path
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def is_quotable(path: str) -> bool:

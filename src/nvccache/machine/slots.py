@@ -27,7 +27,7 @@ from nvccache.machine.jobserver import Jobserver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 # Not TMPDIR or the cache: both may differ between calls, and machines may share the cache.
 _BASES = ("/dev/shm", "/tmp")
@@ -43,8 +43,8 @@ def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory, 0o700)
-            found = os.lstat(directory)
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+            status = os.lstat(directory)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
                 return directory
     return ""
 
@@ -52,10 +52,9 @@ def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
 class PoolSlot:
     """A slot of a pool, taken until it is released or this process dies."""
 
-    __slots__ = ("_descriptor", "number", "pool")
+    __slots__ = ("_descriptor", "number")
 
-    def __init__(self, pool: Pool, number: int, descriptor: int) -> None:
-        self.pool = pool
+    def __init__(self, number: int, descriptor: int) -> None:
         self.number = number
         self._descriptor = descriptor
 
@@ -79,26 +78,15 @@ class Pool:
 
     def take(self) -> PoolSlot | None:
         """A free slot, or None without waiting; never raises OSError."""
-        if not self._directory:
-            return None
-        for number in self._numbers:
-            descriptor = _lock(f"{self._directory}/{self._name}{number}")
-            if descriptor >= 0:
-                return PoolSlot(self, number, descriptor)
+        for number in self._numbers if self._directory else ():
+            path = f"{self._directory}/{self._name}{number}"
+            with contextlib.suppress(OSError):
+                # A new descriptor each time: a lock belongs to an open file, so this process excludes itself.
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                if flock.take_or_close(descriptor):
+                    return PoolSlot(number, descriptor)
+                os.close(descriptor)
         return None
-
-
-def _lock(path: str) -> int:
-    """Lock a file and return its descriptor; -1 if that fails."""
-    try:
-        # A new descriptor each time: a lock belongs to an open file, so this process excludes itself as well.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        if flock.take_or_close(descriptor):
-            return descriptor
-    except OSError:
-        return -1
-    os.close(descriptor)
-    return -1
 
 
 def pool_of(usable_cores: Sequence[int], directory: str, jobs: int = 0) -> Pool:
@@ -120,10 +108,6 @@ class Slot:
         self.pool_slot = pool_slot  # shows other calls that a core is in use
 
     @property
-    def is_in_pool(self) -> bool:
-        return self.pool_slot is not None
-
-    @property
     def number(self) -> int:
         """The number of the pool's slot, or -1."""
         return self.pool_slot.number if self.pool_slot else -1
@@ -143,7 +127,7 @@ class Slots:
 
     __slots__ = ("_in_use", "_jobserver", "_own", "_pool")
 
-    def __init__(self, own: int, pool: Pool | None, jobserver: Jobserver | None) -> None:
+    def __init__(self, own: int, pool: Pool, jobserver: Jobserver | None) -> None:
         self._own = own
         self._pool = pool
         self._jobserver = jobserver
@@ -155,7 +139,11 @@ class Slots:
         has_token = not is_own and self._jobserver is not None and self._jobserver.take()
         if self._jobserver and not (is_own or has_token):
             return None
-        pool_slot = self._from_pool(is_own)
+        for slot in self._in_use:
+            # Slots in use that have none of the pool get theirs first, or too much would run.
+            if not is_own and not slot.pool_slot:
+                slot.pool_slot = self._pool.take()
+        pool_slot = self._pool.take()
         if not (is_own or has_token or pool_slot):
             return None
         slot = Slot(self, is_own, has_token, pool_slot)
@@ -164,18 +152,8 @@ class Slots:
 
     def may_become_free(self) -> bool:
         """Whether this call could get another slot when make or other calls release theirs."""
-        if self._jobserver:
-            return True
-        return self._pool is not None and sum(slot.is_in_pool for slot in self._in_use) < self._pool.size
-
-    def _from_pool(self, is_own: bool) -> PoolSlot | None:
-        """A pool slot for a new slot. Slots in use that have none get theirs first, or too much would run."""
-        if not self._pool:
-            return None
-        for slot in self._in_use:
-            if not is_own and not slot.pool_slot:
-                slot.pool_slot = self._pool.take()
-        return self._pool.take()
+        in_pool = sum(slot.pool_slot is not None for slot in self._in_use)
+        return self._jobserver is not None or in_pool < self._pool.size
 
     def release(self, slot: Slot) -> None:
         if slot in self._in_use:
@@ -210,25 +188,18 @@ def has_memory(wanted: int, reserved: int) -> bool:
 
 def free_memory() -> int:
     """Bytes that could be allocated now without swapping; 2**62 if unknown."""
-    found = (_free_on_machine(), *map(_free_in_group, directories("memory")))
-    return min((left for left in found if left is not None), default=1 << 62)
-
-
-def _free_on_machine() -> int | None:
     available = _value(read("/proc/meminfo"), "MemAvailable:")
-    return None if available is None else available * 1024
-
-
-def _free_in_group(directory: str) -> int | None:
-    for limit, usage, cache in (
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        highest, used = (read(f"{directory}/{name}").strip() for name in (limit, usage))
-        if highest.isdecimal() and used.isdecimal():
-            dropped = _value(read(f"{directory}/memory.stat"), cache) or 0
-            return int(highest) - int(used) + dropped
-    return None
+    free = [available * 1024] if available is not None else []
+    for directory in directories("memory"):
+        for limit, usage, cache in (
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            highest, used = (read(f"{directory}/{name}").strip() for name in (limit, usage))
+            if highest.isdecimal() and used.isdecimal():
+                dropped = _value(read(f"{directory}/memory.stat"), cache) or 0
+                free.append(int(highest) - int(used) + dropped)
+    return min(free, default=1 << 62)
 
 
 def _value(text: str, name: str) -> int | None:
@@ -268,19 +239,15 @@ def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator
     for line in read(own).splitlines():
         _, _, named = line.partition(":")
         controllers, _, path = named.partition(":")
-        if not controllers:
-            yield from _upwards((mount, f"{mount}/unified"), path)
-        elif controller in controllers.split(","):
-            yield from _upwards(dict.fromkeys((f"{mount}/{controller}", f"{mount}/{controllers}")), path)
-
-
-def _upwards(mounts: Iterable[str], path: str) -> Iterator[str]:
-    for mounted in mounts:
-        below = os.path.normpath(f"/{path.lstrip('/')}")
-        while below != "/":
-            yield mounted + below
-            below = os.path.dirname(below)
-        yield mounted
+        if controllers and controller not in controllers.split(","):
+            continue
+        for name in dict.fromkeys((controller, controllers) if controllers else ("", "unified")):
+            mounted = f"{mount}/{name}".rstrip("/")
+            below = os.path.normpath(f"/{path.lstrip('/')}")
+            while below != "/":
+                yield mounted + below
+                below = os.path.dirname(below)
+            yield mounted
 
 
 def read(path: str) -> str:

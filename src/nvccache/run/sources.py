@@ -185,7 +185,7 @@ class Capacity:
 
     def _keep_or_release(self, slot: Slot) -> None:
         # A slot outside the pool is not kept: a better one may have become free.
-        if slot.is_own and slot.is_in_pool and not self._spare:
+        if slot.is_own and slot.pool_slot and not self._spare:
             self._spare = slot
         else:
             slot.release()
@@ -213,7 +213,7 @@ class ThisMachine(Source):
         self._capacity.release_all()
 
     def _may_use(self, slot: Slot, run: StageRun) -> bool:
-        if self._on_idle_core and not slot.is_in_pool:
+        if self._on_idle_core and not slot.pool_slot:
             return False
         return all(promise.admits(slot) for promise in run.promises)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
+import sys
 
 import pytest
 
@@ -122,12 +124,45 @@ def test_what_is_no_jobserver(find, pipe, opened, tmp_path, makeflags):
     assert path.read_bytes() == TOKENS
 
 
-def test_a_pipe_that_cannot_be_reopened_is_no_jobserver(find, pipe, monkeypatch):
-    def refuse(path, flags):
-        raise PermissionError(path)
+class Interrupted(BaseException):
+    """What a signal handler raises."""
 
-    monkeypatch.setattr(os, "open", refuse)
-    assert not find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
+
+def interrupt_at(number, function):
+    """Call a function, and raise before its instruction of this number; whether it had ended before."""
+    left = [number]
+
+    def trace(frame, event, argument):
+        frame.f_trace_opcodes = True
+        left[0] -= event == "opcode"
+        if left[0] < 0:
+            raise Interrupted
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except Interrupted:
+        return False
+    finally:
+        sys.settrace(before)
+    return True
+
+
+@pytest.mark.parametrize("taken", [0, 3])
+def test_a_signal_at_any_moment_loses_and_duplicates_no_token(find, pipe, taken):
+    for number in itertools.count():
+        found = find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
+        for _ in range(taken):
+            found.take()
+        has_ended = interrupt_at(number, found.give_back if taken else found.take)
+        found.give_back_all()
+        assert sorted(os.read(pipe[0], 10)) == sorted(TOKENS)
+        os.write(pipe[1], TOKENS)
+        if has_ended:
+            break
+    assert number > 10
 
 
 def test_a_full_pipe_is_waited_for(find, pipe, monkeypatch):

@@ -7,14 +7,43 @@ import os
 import select
 import signal
 import subprocess
+import sys
 
 import pytest
 
-from callers import is_alive, processes_of, state_of, tokens_in, wait_for_end, wait_until
+from callers import Caller, is_alive, processes_of, state_of, tokens_in, wait_for_end, wait_until
 from nvccache.machine.watchdog import Watchdog
-from watched_calls import TOKENS, pipe, start
 
-__all__ = ["pipe", "start"]  # the fixtures
+TOKENS = b"abcd"
+
+
+@pytest.fixture
+def pipe():
+    """The ends of a jobserver's pipe with four tokens, no two the same."""
+    ends = os.pipe()
+    os.write(ends[1], TOKENS)
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+@pytest.fixture
+def start(tmp_path, pipe):
+    """Starts callers; a process of theirs that a failed test leaves behind ends with it."""
+    callers = []
+
+    def start_caller():
+        callers.append(Caller(tmp_path / f"scratch-{len(callers)}", pipe))
+        return callers[-1]
+
+    yield start_caller
+    for caller in callers:
+        caller.kill()
+        for stream in (caller.process.stdin, caller.process.stdout):
+            with contextlib.suppress(OSError):
+                stream.close()
+        if is_alive(caller.watchdog):
+            os.kill(caller.watchdog, signal.SIGCONT)
 
 
 def test_a_dismissed_watchdog_is_gone_and_waited_for(start):
@@ -24,16 +53,6 @@ def test_a_dismissed_watchdog_is_gone_and_waited_for(start):
     assert not os.path.exists(f"/proc/{caller.watchdog}")
     caller.ask("g.dismiss()")
     assert caller.scratch.exists()
-
-
-def test_what_was_given_back_is_not_given_back_for_a_killed_caller_again(start, pipe):
-    caller = start()
-    assert caller.ask("[tokens.take() for _ in range(5)]") == [True, True, True, True, False]
-    caller.ask("[tokens.give_back() for _ in range(3)]")
-    assert len(tokens_in(pipe)) == 3
-    caller.kill()
-    wait_for_end(caller.watchdog)
-    assert tokens_in(pipe) == TOKENS
 
 
 TOOLS = {
@@ -47,7 +66,8 @@ TOOLS = {
 @pytest.mark.parametrize("script", TOOLS.values(), ids=TOOLS)
 def test_nothing_is_left_of_a_killed_caller(start, pipe, script):
     caller = start()
-    caller.ask("[tokens.take() for _ in range(3)]")
+    assert caller.ask("[tokens.take() for _ in range(5)]") == [True, True, True, True, False]
+    caller.ask("tokens.give_back()")
     caller.ask(f'str(tool("{script}"))')
     wait_until(lambda: processes_of(caller))
     caller.kill()
@@ -57,7 +77,7 @@ def test_nothing_is_left_of_a_killed_caller(start, pipe, script):
     assert not processes_of(caller)
     assert not caller.scratch.exists()
     wait_for_end(caller.watchdog)
-    os.write(pipe[1], b"d")
+    os.write(pipe[1], b"a")
     assert tokens_in(pipe) == TOKENS
 
 
@@ -150,20 +170,6 @@ def test_no_signal_but_the_last_ends_the_watchdog(start, pipe):
     assert tokens_in(pipe) == TOKENS
 
 
-def test_without_its_watchdog_a_caller_takes_and_returns_tokens_all_the_same(start, pipe):
-    caller = start()
-    assert caller.ask("tokens.take()")
-    os.kill(caller.watchdog, signal.SIGKILL)
-    wait_for_end(caller.watchdog)
-    assert caller.ask("tokens.take()")
-    assert len(tokens_in(pipe)) == 2
-    caller.ask("tokens.give_back_all()")
-    assert tokens_in(pipe) == TOKENS
-    for _ in range(2):
-        caller.ask("g.dismiss()")
-    assert not os.path.exists(f"/proc/{caller.watchdog}")
-
-
 def test_a_watchdog_that_was_stopped_stops_no_caller_and_ends_when_it_is_dismissed(start, pipe):
     caller = start()
     os.kill(caller.watchdog, signal.SIGSTOP)
@@ -187,3 +193,27 @@ def test_without_a_process_or_a_pipe_there_is_no_watchdog(monkeypatch, tmp_path,
     assert Watchdog.start(str(tmp_path), None) is None
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
     assert tmp_path.exists()
+
+
+AT_WORK = """
+import os, sys, time
+from nvccache.machine import watchdog
+
+def work():
+    print(os.path.exists(sys.argv[1]), flush=True)
+    time.sleep(1000)
+
+watchdog.within_scratch(sys.argv[1], None, work)
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+def test_before_a_directory_is_made_its_watchdog_has_left_the_process_group(tmp_path, signum):
+    """Otherwise killing the group would leave the directory behind, and so would stopping it."""
+    path = tmp_path / "scratch"
+    command = [sys.executable, "-c", AT_WORK, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout.readline() == b"True\n"
+        os.killpg(process.pid, signum)
+        process.kill()
+    wait_until(lambda: not path.exists())
