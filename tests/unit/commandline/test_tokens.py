@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nvccache.commandline import host_options, options, tokens
+from nvccache.commandline import options, tokens
 from nvccache.commandline.tokens import FORWARDED, UnknownOption
 
 DOCUMENTED = re.compile(r"^--(\S+)\s*(.*?)\s+\(?(--?[^()\s]+)\)?\s*$", re.MULTILINE)
@@ -165,12 +165,6 @@ def test_words_without_a_dash_are_inputs(word):
     assert (found.name, found.value, found.tokens) == ("", word, (word,))
 
 
-def test_the_last_value_counts():
-    found = split(["-o", "a", "--output-file=b"])
-    assert tokens.last_value(found, "output-file") == "b"
-    assert tokens.last_value(found, "std") is None
-
-
 LISTS = [
     ("-a,-b", ["-a", "-b"]),
     (r"-a\,-b", ["-a,-b"]),
@@ -267,9 +261,3 @@ def test_option_files_are_split_at_white_space_and_lose_quotes(text, argv, nvcc,
 @pytest.mark.parametrize("text", ["-DX\\ b", '-DX="a', "-DX\0"])
 def test_option_files_of_uncertain_meaning_are_refused(text):
     assert tokens.split_file(text) is None
-
-
-def test_shell_words_lose_their_quotes():
-    found = split(["-Xcompiler", "-a 'b c'\"d\"", "-c"])
-    assert host_options.host_argv(found, ["-e"]) == ("-a", "b cd", "-e")
-    assert host_options.host_argv([], ["-a;b"]) is None

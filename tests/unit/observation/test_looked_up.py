@@ -143,11 +143,6 @@ def test_irrelevant_paths_are_not_recorded(place):
     assert (made.directories, made.links, made.plain) == ([], [], [])
 
 
-def test_each_directory_of_an_absolute_path_is_recorded(place):
-    made = taken(process(resolved={f"{place}/inc"}))
-    assert {f"{place}/inc", str(place)} <= set(made.plain) and made.links == []
-
-
 @pytest.mark.parametrize(
     "seen",
     [
@@ -200,13 +195,6 @@ def test_a_directory_that_is_still_says_for_all_names_in_it(place):
     assert made.directory_signatures == [signatures.UNKNOWN], "its mode may change"
 
 
-def test_a_directory_whose_dates_are_unreliable_says_for_no_name(place, monkeypatch):
-    """As in an image of a file system: another with the same dates may contain other names."""
-    os.utime("inc", (1, 1))
-    monkeypatch.setattr(signatures, "_kinds_by_device", {os.stat("inc").st_dev: "squashfs"})
-    assert taken(process(absent={"inc/x.h", "inc/y.h"})).directory_signatures == [signatures.UNKNOWN]
-
-
 def test_each_name_is_looked_at_once_in_a_call(place):
     call = CallNames(time.time_ns() + LATER)
     first = call.begin(())
@@ -215,13 +203,6 @@ def test_each_name_is_looked_at_once_in_a_call(place):
     second = call.begin(())
     second.take(process(absent={"inc/x.h"}), lambda _: True)
     assert names(finished(second)) == {"inc": ["-x.h"]}
-
-
-def test_names_of_two_stages_come_together(place):
-    made = InputRecord()
-    CallNames(time.time_ns() + LATER).add_names(made, {"inc": {"-y.h", "-x.h"}, "bin": {"xtool"}}, set())
-    assert names(made) == {"bin": ["xtool"], "inc": ["-x.h", "-y.h"]}
-    assert made.directory_signatures == [signatures.UNKNOWN, signatures.of("inc")]
 
 
 @pytest.mark.parametrize(

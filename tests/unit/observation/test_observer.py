@@ -238,9 +238,3 @@ def test_a_server_that_outlives_the_log_works_as_ever_and_leaves_nothing(tmp_pat
         assert server.communicate(b"go on\n") == (b"texttext", b"")
     assert server.returncode == 0
     assert not (tmp_path / what).exists()
-
-
-def test_two_runs_never_share_a_log(tmp_path):
-    observer.arm(str(tmp_path / "one"), {})
-    with pytest.raises(FileExistsError):
-        observer.arm(str(tmp_path / "one"), {})

@@ -138,11 +138,6 @@ def test_a_file_that_was_changed_since_the_call_began_has_no_input_record(place)
     assert inputs(place, since).input_record(Observation([ran(files=["a.h"])], set()), subject())
 
 
-def test_a_date_in_the_future_is_no_change(place):
-    os.utime("a.h", (time.time() + 1e6, time.time() + 1e6))
-    assert "a.h" in kinds(read_by(place, ran(files=["a.h"])))
-
-
 def test_what_belongs_to_the_call_is_left_out(place):
     """Its own files, tools' outputs, inputs in the key, and files that the kernel generates."""
     own = f"{place}/scratch/a.ii"

@@ -85,11 +85,6 @@ def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
         inputs(place, signatures.of("a.h")[4]).union([made], ENVIRON)
 
 
-def test_a_call_of_no_stages_has_read_nothing(place):
-    made = inputs(place).union([], ENVIRON)
-    assert (made.files, made.directories, made.variables, made.search_path) == ([], [], [], "")
-
-
 def test_what_one_stage_reads_another_need_not_have_looked_for(place):
     call = inputs(place)
     reads = call.input_record(Observation([ran(files=["a.h"])], set()), subject())

@@ -75,13 +75,6 @@ def test_the_second_call_reads_no_file(place, cache):
     assert (first.taken, second.taken) == ([*BOTH], [])
 
 
-def test_what_is_learnt_is_not_read(place, cache):
-    call = Call(cache)
-    call.learn(BOTH[0], "1" * 64)
-    assert call.digest(BOTH[0], signatures.of(BOTH[0])) == "1" * 64
-    assert call.taken == []
-
-
 def test_a_directory_has_one_record_and_each_name_of_the_working_directory_its_own(place, cache, monkeypatch):
     digests_of(Call(cache), *BOTH)
     assert len(records(cache)) == 1
@@ -120,24 +113,6 @@ def test_a_file_that_was_touched_is_read_again(place, cache, change):
     assert call.taken == [BOTH[0]]
 
 
-def test_what_was_added_stands_beside_what_was_there(place, cache):
-    digests_of(Call(cache), BOTH[0])
-    digests_of(Call(cache), BOTH[1])
-    last = Call(cache)
-    digests_of(last, *BOTH)
-    assert last.taken == []
-
-
-def test_a_file_that_is_another_one_by_now_has_no_digest(place, cache):
-    before = signatures.of(BOTH[0])
-    time.sleep(0.02)
-    (place / BOTH[0]).write_text("A.H")
-    call = Call(cache)
-    assert call.digest(BOTH[0], before) == ""
-    call.remember()
-    assert records(cache) == []
-
-
 def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkeypatch):
     def digest(content: bytes) -> str:
         time.sleep(0.02)
@@ -155,21 +130,9 @@ def test_what_has_just_changed_is_not_remembered(place, cache):
     assert records(cache) == []
 
 
-def test_what_lies_where_dates_say_nothing_is_not_remembered(place, cache, monkeypatch):
-    monkeypatch.setattr(signatures, "_kinds_by_device", {os.stat("inc").st_dev: "squashfs"})
-    assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
-    assert records(cache) == []
-
-
 def test_a_missing_file_is_no_fault_of_the_record(place, cache):
     with pytest.raises(OSError):
         Call(cache).digest("inc/never.h", (1, 2, 3, 4, 5))
-
-
-def test_a_file_that_is_no_regular_one_is_not_read(place, cache):
-    os.mkfifo("inc/pipe")
-    with pytest.raises(OSError):
-        Call(cache).digest("inc/pipe", signatures.of("inc/pipe"))
 
 
 def test_odd_names_are_remembered(place, cache):

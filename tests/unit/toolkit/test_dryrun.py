@@ -10,7 +10,7 @@ import pytest
 
 from nvccache.commandline.invocation import Bypass
 from nvccache.toolkit import dryrun
-from nvccache.toolkit.dryrun import DependencyStep, Transcript, read, split_words
+from nvccache.toolkit.dryrun import Command, DependencyStep, Transcript, read, split_words
 
 # Pieces of nvcc's lines, and characters that names in them could have.
 PIECES = (
@@ -56,28 +56,6 @@ def test_what_a_shell_would_do_more_with_is_not_split(text):
     assert split_words(text) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "argv"),
-    [
-        ("", []),
-        ('""', [""]),
-        ("a  b\t c ", ["a", "b", "c"]),
-        ('-D "X=1 2"', ["-D", "X=1 2"]),
-        ('"/usr/bin"/g++', ["/usr/bin/g++"]),
-        ('-DF="\\"/s/a.fatbin.c\\""', ['-DF="/s/a.fatbin.c"']),
-        ('"back\\slash.cu"', ["back\\slash.cu"]),
-        ('"q\'uote.cu"', ["q'uote.cu"]),
-        ('"semi;amp&.cu"', ["semi;amp&.cu"]),
-        ('"a\\\\b"', ["a\\b"]),
-        ("a\\ b", ["a b"]),
-        ("'-fPIC' 'a b'\"'\"'$HOME'", ["-fPIC", "a b'$HOME"]),
-        ("'a\\b' '\"' ''", ["a\\b", '"', ""]),
-    ],
-)
-def test_quotes_and_backslashes_are_those_of_a_shell(text, argv):
-    assert split_words(text) == argv
-
-
 def test_an_endless_word_without_its_last_quote_takes_no_time():
     assert split_words('"' + "ab" * 50_000) is None
     assert split_words('"' + '\\"a' * 50_000) is None
@@ -90,23 +68,18 @@ def _read(text: str) -> Transcript:
     return found
 
 
-def test_variables_are_what_comes_before_the_first_command_and_no_words_of_a_shell():
+def test_a_transcript_has_variables_messages_steps_and_what_nvcc_would_remove():
+    """No words of a shell are variables, nor what comes after the first command."""
     flags = 'NVCC_PREPEND_FLAGS="-O1 -DPRE="a b""'
-    found = _read(f"#$ TOP=/old\n#$ TOP=/cuda\n#$ {flags}  \n#$ a=b c\n#$ gcc -c\n#$ A=1 gcc\n")
+    found = _read(
+        "nvcc warning : \udcff old\nlast\r\n"
+        f"#$ TOP=/old\n#$ TOP=/cuda\n#$ {flags}  \n#$ a=b c\n#$ gcc -c\n#$ A=1 gcc\n"
+        "#$ -- Filter Dependencies -- > out/d p.d\n#$ rm /tmp/a b.ptx\n"
+    )
     assert found.variables == {"TOP": "/cuda", "NVCC_PREPEND_FLAGS": f"{flags[19:]}  ", "a": "b c"}
-    assert [step.argv for step in found.steps] == [("gcc", "-c"), ("A=1", "gcc")]
-
-
-def test_other_lines_are_messages_kept_as_they_are():
-    found = read(b"nvcc warning : \xff old\nlast\r\n#$ gcc\n")
-    assert isinstance(found, Transcript)
     assert found.messages == b"nvcc warning : \xff old\nlast\r\n"
-
-
-def test_what_nvcc_would_remove_is_kept_and_no_step():
-    found = _read("#$ gcc\n#$ rm /tmp/a b.ptx\n")
+    assert found.steps == (Command(("gcc", "-c")), Command(("A=1", "gcc")), DependencyStep("out/d p.d"))
     assert found.removed == ("/tmp/a b.ptx",)
-    assert [step.argv for step in found.steps] == [("gcc",)]
 
 
 # Lines of a transcript, and the words of its one command.
@@ -141,12 +114,6 @@ NO_TRANSCRIPTS = {
 def test_what_is_not_understood_is_no_transcript(text, reason):
     found = read(text.encode())
     assert isinstance(found, Bypass) and found.reason == reason
-
-
-def test_the_dependency_step_keeps_blanks_of_its_path():
-    step = _read("#$ gcc\n#$ -- Filter Dependencies -- > out/d p.d\n").steps[1]
-    assert isinstance(step, DependencyStep)
-    assert step.path == "out/d p.d"
 
 
 @pytest.fixture

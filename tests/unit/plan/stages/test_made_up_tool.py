@@ -128,9 +128,3 @@ def test_its_results_are_found_until_its_component_changes(added, place):
         results.append(counted)
     hit, miss = {"hit": 1, "miss": 0}, {"hit": 0, "miss": 1}
     assert results == [miss, hit, miss]
-
-
-def test_its_complaint_is_the_users_error(added, place):
-    """A call left to nvcc would end with nvcc's status."""
-    done, _ = woven(place, BROKEN="1")
-    assert (done.status, done.stderr) == (3, b"tangled\n")
