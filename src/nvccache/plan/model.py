@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from nvccache.plan.stages import OPAQUE, tool_of
+from nvccache.plan.stages import OPAQUE as OPAQUE
+from nvccache.plan.stages import tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
 from nvccache.values import dataclass, replace
 
-__all__ = [
-    "ANY_WRAPPER",
-    "APPENDED",
-    "OPAQUE",
-    "PLAIN_WRAPPER",
-    "DependencyFile",
-    "Output",
-    "Plan",
-    "Stage",
-]
 # Kinds of wrappers: a script of `exec COMPILER words "$@"`, and any other.
 PLAIN_WRAPPER, ANY_WRAPPER = "plain", "any"
 APPENDED = "+"  # suffix of an output that a stage appends to

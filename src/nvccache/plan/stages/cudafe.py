@@ -26,7 +26,6 @@ TOOL = Tool(
     priority=29,
     memory_factor=64,
     is_heavy=True,
-    own_roles=("cudafe1.cpp",),
     is_located_anywhere=True,
     is_found_by_meaning=True,
     lines_matter=line_options.matter_to_cuda_tool,

@@ -23,7 +23,6 @@ TOOL = Tool(
     program="fatbinary",
     grammar_of=grammar_of,
     memory_factor=4,
-    own_roles=("fatbin", "fatbin.c"),
     is_located_anywhere=True,
     lines_matter=never,
 )

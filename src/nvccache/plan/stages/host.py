@@ -121,7 +121,6 @@ COMPILE = Tool(
     grammar_of=grammar_of,
     is_host_compiler=True,
     waits_for_passes=True,
-    own_roles=("object",),
     memory_factor=48,
     is_heavy=True,
     lines_matter=line_options.matter_to_host_compiler,

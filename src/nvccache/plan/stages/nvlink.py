@@ -111,7 +111,6 @@ TOOL = Tool(
     kind="nvlink",
     program="nvlink",
     grammar_of=grammar_of,
-    own_roles=("reg.c",),
     is_located_anywhere=True,
     folds_mathematics=True,
     found_files=_libraries_read,

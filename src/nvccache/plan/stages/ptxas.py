@@ -48,7 +48,6 @@ TOOL = Tool(
     kind="ptxas",
     program="ptxas",
     grammar_of=grammar_of,
-    compiles_device_code=True,
     priority=4,
     # Architectures are mostly listed from old to new, and ptxas takes longest for new ones: started last, a
     # long one would leave the other cores idle.
@@ -58,7 +57,6 @@ TOOL = Tool(
     # It reads only the PTX; if line information contains dates of sources, these are in its key.
     may_run_elsewhere=True,
     variables=("DUMP_KNOBS_TO_FILE", "OPENSSL_ia32cap"),
-    own_roles=("cubin",),
     is_located_anywhere=True,
     folds_mathematics=True,
     dated_sources=dated_sources,

@@ -40,7 +40,6 @@ class Grammar:
 
     kind: str
     writes: Mapping[str, str] = field(default_factory=dict)
-    reads: Mapping[str, str] = field(default_factory=dict)
     mentions: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     placeholders: Mapping[str, str] = field(default_factory=dict)  # role -> what is passed instead
@@ -63,7 +62,6 @@ class Grammar:
         """How an option's value is used, and its role: (WRITES, "ptx")."""
         for use, roles in (
             (WRITES, self.writes),
-            (READS, self.reads),
             (MENTIONS, self.mentions),
             (NAMES, self.names),
         ):
@@ -131,14 +129,11 @@ class Tool:
     kind: str
     grammar_of: Callable[[Argv], Grammar | None]  # None for a command line of another tool
     program: str = ""  # the program that nvcc starts; empty for host compilers, which can have any name
-    has_version_option: bool = True  # it supports --version
     is_counted: bool = True  # in `nvccache stats`
-    own_roles: tuple[str, ...] = ()  # of outputs that identify a result as its own, not an earlier tool's
 
     # Its function in the pipeline.
     is_preprocessor: bool = False  # writes text with line markers, which is not stored
     is_host_compiler: bool = False  # compiles C++ text that includes the outputs of other stages to an object
-    compiles_device_code: bool = False  # writes device code, which may contain a module id
 
     # When it runs. The priority is roughly the time from its start to the end of a Thrust compile, in tenths:
     # the critical path comes first. The host's side precedes the device's, since it finds errors sooner.

@@ -30,7 +30,7 @@ def test_a_description_is_possible_and_its_statements_agree(tool):
     assert WORD.fullmatch(tool.kind) and tool.kind != stages.OPAQUE
     assert "/" not in tool.program
     assert tool.memory_factor >= 1 and tool.priority >= 0
-    assert all(tool.own_roles) and all(tool.variables)
+    assert all(tool.variables)
     assert all(WORD.fullmatch(tag) and tag not in TAGS for tag in tool.key_components)
     grammar = tool.grammar_of((tool.program or "c++",))
     assert isinstance(grammar, Grammar) if tool.program else grammar is None

@@ -10,7 +10,6 @@ from nvccache.plan.stages.tool import MENTIONS, NAMES, PLAIN, READS, WRITES, Gra
 GRAMMAR = Grammar(
     kind="test",
     writes={"-o": "output", "--create": "container"},
-    reads={"--id": "module_id"},
     mentions={"--stub": "stub"},
     names={"--source": "source name"},
 )
@@ -25,7 +24,6 @@ def _pieces(*argv: str) -> list[Piece]:
     [
         (["-o", "a.o"], [Piece("-o", "", PLAIN, ""), Piece("", "a.o", WRITES, "output")]),
         (["--create=a b"], [Piece("--create=", "a b", WRITES, "container")]),
-        (["--id", "/s/m"], [Piece("--id", "", PLAIN, ""), Piece("", "/s/m", READS, "module_id")]),
         (["--stub=x=y"], [Piece("--stub=", "x=y", MENTIONS, "stub")]),
         (["--source", "-o"], [Piece("--source", "", PLAIN, ""), Piece("", "-o", NAMES, "source name")]),
         (["/s/a.ptx"], [Piece("", "/s/a.ptx", READS, "input")]),
