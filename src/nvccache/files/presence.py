@@ -102,7 +102,7 @@ def identities(paths: Iterable[str]) -> list[tuple[str, ...]]:
     first: dict[tuple[int, ...] | str, str] = {}
     found: list[tuple[str, ...]] = []
     for path in paths:
-        signature = signatures.of(path)
+        signature = signatures.signature_of(path)
         found.append((path, first.setdefault(signature[:2] if signature else path, path)))
     return found
 

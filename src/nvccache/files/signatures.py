@@ -73,7 +73,7 @@ def of_boot() -> str:
         os.close(descriptor)
 
 
-def of(path: str) -> Signature | None:
+def signature_of(path: str) -> Signature | None:
     """The signature of one path, or None."""
     try:
         return of_status(os.stat(path))

@@ -57,22 +57,21 @@ class CallNames:
 
         Memoized, since the stages of a call look up the same thousands of names.
         """
-        known = self._names.get(path)
-        if known is None:
+        decided = self._names.get(path)
+        if decided is None:
             state = self.state(path)
             directory, name = self.place_of(path)
             whole = f"{directory}/{name}"
             if name:
                 is_all = whole == path
                 name = (state if is_all else self.state(name if directory == "." else whole)) + name
-            known = self._names[path] = (state, directory, name)
-        return known
+            decided = self._names[path] = (state, directory, name)
+        return decided
 
     def is_link(self, path: str) -> bool:
-        known = self._links.get(path)
-        if known is None:
-            known = self._links[path] = os.path.islink(path)
-        return known
+        if path not in self._links:
+            self._links[path] = os.path.islink(path)
+        return self._links[path]
 
     def links_along(self, path: str) -> set[str]:
         """All links that are followed to resolve a path."""
@@ -103,19 +102,19 @@ class CallNames:
                 raise UnreadableError(f"`{path}` leads elsewhere for each process")
         self._checked.add(path)
 
-    def add_names(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
+    def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Record names by directory, each after its state, and the paths in `plain` that are no links.
 
         The input record must have its files already.
         """
-        self._drop_implied(made, names, plain)
-        made.plain = sorted(plain)
+        self._drop_implied(record, names, plain)
+        record.plain = sorted(plain)
         for directory in sorted(names):
             if not names[directory]:
                 continue
-            made.directories.append(directory)
-            made.names.append(sorted(names[directory]))
-            made.directory_signatures.append(self._signature(directory, made.names[-1]))
+            record.directories.append(directory)
+            record.names.append(sorted(names[directory]))
+            record.directory_signatures.append(self._signature(directory, record.names[-1]))
 
     def _signature(self, directory: str, names: list[str]) -> Signature:
         """The signature of names in a directory; memoized, since most stages look up the same names."""
@@ -127,21 +126,21 @@ class CallNames:
             )
         return of_names[listed]
 
-    def _drop_implied(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
+    def _drop_implied(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Drop names of files that were read, perhaps by another path.
 
         gcc looks up a system header by its path on the search path, and reads it by the path without links.
         That the first leads to the second follows from its directories, and the file's signature shows that
         it exists and is no link. This saves a hit about a thousand lookups.
         """
-        read = {path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE}
+        read = {path for path, kind in zip(record.files, record.kinds, strict=True) if kind == SOURCE}
         real = {self._without_links(path) for path in read}
         for path in [path for path in plain if path in read or self._without_links(path) in real]:
             listed = names.get(os.path.dirname(path) or ".", set())
-            shown = PRESENT + os.path.basename(path)
-            if path in read or shown in listed:
+            present = PRESENT + os.path.basename(path)
+            if path in read or present in listed:
                 plain.discard(path)
-                listed.discard(shown)
+                listed.discard(present)
         for path in read:
             names.get(os.path.dirname(path) or ".", set()).discard(PRESENT + os.path.basename(path))
 
@@ -239,26 +238,26 @@ class StageNames:
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
 
-    def put_into(self, made: InputRecord, search_path: str) -> None:
+    def put_into(self, record: InputRecord, search_path: str) -> None:
         """Add all lookups to an input record that has its files."""
         on_path = {(directory or ".").rstrip("/") for directory in search_path.split(":")}
         for path in self._tried:
             directory, _, name = path.rpartition("/")
             if directory.rstrip("/") in on_path:
                 self._sought.add(name)
-        made.sought = sorted(self._sought)
-        made.search_path = search_path if self._sought else ""
-        for path in {*map(os.path.dirname, made.files), *self._names, *self._links, *self._plain}:
+        record.sought = sorted(self._sought)
+        record.search_path = search_path if self._sought else ""
+        for path in {*map(os.path.dirname, record.files), *self._names, *self._links, *self._plain}:
             self._call.check_path(path)
-        self._call.add_names(made, self._names, self._plain)
-        made.identities = presence.identities(sorted(self._folders))
-        sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
+        self._call.add_names(record, self._names, self._plain)
+        record.identities = presence.identities(sorted(self._folders))
+        sources = [path for path, kind in zip(record.files, record.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
-        made.links = sorted((path, os.path.realpath(path)) for path in self._links)
+        record.links = sorted((path, os.path.realpath(path)) for path in self._links)
         # Any link in a chain may have changed since the stage followed it.
         for path in set[str]().union(*map(self._call.links_along, self._links)):
-            shown = signatures.of_status(os.lstat(path))
-            if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:
+            signature = signatures.of_status(os.lstat(path))
+            if signatures.last_change(signature, 0) > self._call.since_ns - CLOCK_TICK:
                 raise UnreadableError(_APPEARED)
 
     def _add(self, path: str, expected: Collection[str]) -> None:

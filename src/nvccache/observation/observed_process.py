@@ -100,13 +100,13 @@ class Process:
 
     def take(self, child: Process) -> None:
         """Add what a forked child did."""
-        found = {path: mode or self.found.get(path, 0) for path, mode in child.found.items()}
+        modes = {path: mode or self.found.get(path, 0) for path, mode in child.found.items()}
         updated = self.updated.copy()  # the earliest signatures win
         for name in Process.__slots__:
             own = getattr(self, name)
             if isinstance(own, set | dict):
                 own.update(getattr(child, name))
-        self.found.update(found)
+        self.found.update(modes)
         self.updated.update(updated)
         self.uses_descriptor |= child.uses_descriptor
         self.started += child.started
@@ -144,58 +144,58 @@ class ProcessTree:
 
     def process_of(self, pid: int, begins: bool) -> Process:
         """The process that the next records are of; `begins` if the first is a program's start."""
-        known = self._by_pid.get(pid)
-        if not known:
-            known = self._by_pid[pid] = _PidState(Process(""), is_forked=not begins)
+        entry = self._by_pid.get(pid)
+        if not entry:
+            entry = self._by_pid[pid] = _PidState(Process(""), is_forked=not begins)
             if not begins:
-                self._copies.append((pid, known.process))
-        return known.process
+                self._copies.append((pid, entry.process))
+        return entry.process
 
     def note(self, pid: int, kind: str, numbers: Sequence[int], text: str) -> Process:
         """Note the record of a start or end; returns the process that the next records are of."""
-        known = self._by_pid[pid]
+        entry = self._by_pid[pid]
         if kind == "B":
-            self._begin(pid, known, numbers[1], text)
+            self._begin(pid, entry, numbers[1], text)
         elif kind == "C":
-            known.process.directory = text
+            entry.process.directory = text
         elif kind == "Q":
-            if known.state != _RUNS:
-                self._fail(f"`{known.awaited or known.process.program}` did not report its start")
-            known.state = _ENDED
+            if entry.state != _RUNS:
+                self._fail(f"`{entry.awaited or entry.process.program}` did not report its start")
+            entry.state = _ENDED
         elif kind == "X":
-            if known.state == _BECOMES:
-                known.state = _RUNS
-                known.process.started.pop()
+            if entry.state == _BECOMES:
+                entry.state = _RUNS
+                entry.process.started.pop()
         else:
-            self._announce(pid, known, kind, numbers, text)
-        return known.process
+            self._announce(pid, entry, kind, numbers, text)
+        return entry.process
 
-    def _begin(self, pid: int, known: _PidState, parent: int, program: str) -> None:
-        if known.state == _BECOMES:
-            if not runs_as(known.awaited, program):
-                self._fail(f"`{known.awaited}` did not report its start")
-            if known.is_forked and pid not in self._parents and parent in self._by_pid:
+    def _begin(self, pid: int, entry: _PidState, parent: int, program: str) -> None:
+        if entry.state == _BECOMES:
+            if not runs_as(entry.awaited, program):
+                self._fail(f"`{entry.awaited}` did not report its start")
+            if entry.is_forked and pid not in self._parents and parent in self._by_pid:
                 self._parents[pid] = self._by_pid[parent].process
-        elif known.process.program or known.is_forked or known.state == _ENDED:
+        elif entry.process.program or entry.is_forked or entry.state == _ENDED:
             self._fail(f"`{program}` was started by a program that did not report")
         else:
             self._unannounced.append((pid, parent, program))
-        known.state = _RUNS
-        known.process = Process(program)
-        self._programs.append(known.process)
+        entry.state = _RUNS
+        entry.process = Process(program)
+        self._programs.append(entry.process)
 
-    def _announce(self, pid: int, known: _PidState, kind: str, numbers: Sequence[int], text: str) -> None:
-        if known.state == _ENDED:
-            self._fail(f"`{known.process.program}` started a program after it had ended")
+    def _announce(self, pid: int, entry: _PidState, kind: str, numbers: Sequence[int], text: str) -> None:
+        if entry.state == _ENDED:
+            self._fail(f"`{entry.process.program}` started a program after it had ended")
         if kind == "f":
             if numbers[0] in self._forked:
                 self._fail("an id of a process was used twice")
             self._forked.add(numbers[0])
-            self._parents[numbers[0]] = known.process
+            self._parents[numbers[0]] = entry.process
             return
-        known.process.started.append(text)
+        entry.process.started.append(text)
         if kind == "x":
-            known.state, known.awaited = _BECOMES, text
+            entry.state, entry.awaited = _BECOMES, text
         elif kind == "S":
             self._shells.append(pid)
         elif numbers[0] in self._spawned:
@@ -227,11 +227,11 @@ class ProcessTree:
         for child in self._forked:
             if child not in self._by_pid or not self._by_pid[child].is_forked:
                 self._fail(f"a child of `{self._parents[child].program}` did not report its end")
-        for known in self._by_pid.values():
-            if known.state == _BECOMES:
-                self._fail(f"`{known.awaited}` did not report its start")
-            elif known.state == _RUNS:
-                self._fail(f"`{known.process.program or 'a child'}` did not report its end")
+        for entry in self._by_pid.values():
+            if entry.state == _BECOMES:
+                self._fail(f"`{entry.awaited}` did not report its start")
+            elif entry.state == _RUNS:
+                self._fail(f"`{entry.process.program or 'a child'}` did not report its end")
         return self._clause
 
     def processes(self) -> list[Process]:

@@ -39,11 +39,11 @@ def obstacle(directory: str, cache: Store) -> str:
     """Why tools cannot be observed from directories below this one, a clause; empty if they can."""
     if _SEPARATORS.search(LIBRARY):
         return f"`{LIBRARY}` has a character that `{VARIABLE}` cannot have"
-    shown = signatures.of(LIBRARY)
-    if not shown:
+    signature = signatures.signature_of(LIBRARY)
+    if not signature:
         return "the observer was not built"
     program = signatures.to_text(signatures.all_of(_TRIED[:1]) or [])
-    library = (LIBRARY, signatures.to_text([shown]))
+    library = (LIBRARY, signatures.to_text([signature]))
     key = keys.key_of("observer", [("library", library), ("program", (program,))])
     answer = cache.find_memo(key)
     if answer not in (_WORKS, _FAILS):

@@ -74,7 +74,7 @@ class _Reader:
         self._own = ""
         self._tree = ProcessTree(os.path.join(self._ours, program))
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
-        self._shown: dict[str, Signature] = {}
+        self._signatures: dict[str, Signature] = {}
         self._made: set[tuple[int, int]] = set()
         self._written: set[str] = set()
         self._written_from_root: set[str] = set()
@@ -252,8 +252,8 @@ class _Reader:
         elif access != os.O_RDONLY and flags & os.O_APPEND:
             self._process.appended.add(os.path.normpath(path))
         elif access != os.O_RDONLY:
-            shown = (device, inode & _MOST_INODES, size, modified, changed)
-            self._process.updated.setdefault(path, shown)
+            before = (device, inode & _MOST_INODES, size, modified, changed)
+            self._process.updated.setdefault(path, before)
         if access == os.O_WRONLY:
             self._process.found.setdefault(path, 0)
 
@@ -268,8 +268,8 @@ class _Reader:
         if is_new and (path in self._written or self._from_root(path) in self._written_from_root):
             return
         inode &= _MOST_INODES  # logged as a signed number
-        files[path] = shown = (device, inode, size, modified, changed)
-        if self._shown.setdefault(path, shown) != shown:
+        files[path] = signature = (device, inode, size, modified, changed)
+        if self._signatures.setdefault(path, signature) != signature:
             self.fails("files changed while it was compiled")
 
     def _from_root(self, path: str) -> str:

@@ -99,49 +99,51 @@ class ObservedInputs:
         """
         if not subject.is_known_by_content:
             raise UnreadableError(f"its tools could not be observed: {why_not}")
-        made = self._with_libraries(subject)
-        made.is_observed = False
-        self.add_variables(made, {environment.WHOLE}, subject.environ)
-        return made
+        record = self._with_libraries(subject)
+        record.is_observed = False
+        self.add_variables(record, {environment.WHOLE}, subject.environ)
+        return record
 
-    def of_remote_run(self, subject: Subject, names: Iterable[str]) -> InputRecord:
+    def remote_run_record(self, subject: Subject, names: Iterable[str]) -> InputRecord:
         """The input record of a tool that ran on another machine, with only the files that were sent.
 
         Apart from what is in its key, it depends on its libraries and on variables: those of the C library
         were sent, and `names`, which it also reads, were not set. Raises UnreadableError or OSError.
         """
-        made = self._with_libraries(subject)
+        record = self._with_libraries(subject)
         self.add_variables(
-            made, {*environment.OF_LIBC, *subject.variables_of_loader, *names}, subject.environ
+            record, {*environment.OF_LIBC, *subject.variables_of_loader, *names}, subject.environ
         )
-        return made
+        return record
 
     def _with_libraries(self, subject: Subject) -> InputRecord:
         """What the loader says of a tool that was not observed; raises UnreadableError or OSError."""
         libraries = loader.libraries_of(subject.program, subject.environ)
         if libraries is None:
             raise UnreadableError(f"which libraries `{subject.program}` loads is unknown")
-        made = InputRecord()
-        self.files.put_into(made, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY))
-        self.add_machine(made, library_search.questions(libraries, subject.folds_mathematics), subject)
-        looked = self.names.begin(made.files)
+        record = InputRecord()
+        self.files.put_into(
+            record, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY)
+        )
+        self.add_machine(record, library_search.questions(libraries, subject.folds_mathematics), subject)
+        looked = self.names.begin(record.files)
         looked.add_absent(self.absent([loader.PRELOAD_LIST]))
-        looked.put_into(made, "")
-        return made
+        looked.put_into(record, "")
+        return record
 
-    def of_tool(self, subject: Subject) -> InputRecord:
+    def tool_record(self, subject: Subject) -> InputRecord:
         """The input record of the tool itself; its content may be in the key. Raises UnreadableError."""
-        made = InputRecord()
+        record = InputRecord()
         called = subject.program
         if called:  # even if it is not identified by content any more, since a script has replaced it
-            self.files.put_into(made, {called: PROGRAM, os.path.realpath(called): PROGRAM})
-            looked = self.names.begin(made.files)
+            self.files.put_into(record, {called: PROGRAM, os.path.realpath(called): PROGRAM})
+            looked = self.names.begin(record.files)
             if subject.is_known_by_content:  # where libraries would be found first is only in its key
-                self.add_variables(made, {environment.LIBRARY_PATH}, subject.environ)
+                self.add_variables(record, {environment.LIBRARY_PATH}, subject.environ)
                 looked.add_absent(self.absent(library_search.first_paths(called, subject.environ)))
             looked.add_tool(subject.argv0, subject.search_path)
-            looked.put_into(made, subject.search_path)
-        return made
+            looked.put_into(record, subject.search_path)
+        return record
 
     def union(
         self, parts: Iterable[InputRecord], environ: Mapping[str, str], more: Iterable[str] = ()
@@ -150,7 +152,7 @@ class ObservedInputs:
 
         Raises UnreadableError or OSError.
         """
-        made = InputRecord()
+        record = InputRecord()
         kinds: dict[str, str] = {}
         names: dict[str, set[str]] = {}
         lists: dict[str, dict[tuple[str, ...] | str, None]] = {
@@ -168,15 +170,15 @@ class ObservedInputs:
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
             variables_asked.update(name for name, _ in part.variables)
-        self.files.put_into(made, dict.fromkeys(more, SOURCE) | kinds)
+        self.files.put_into(record, dict.fromkeys(more, SOURCE) | kinds)
         for name, found in lists.items():
-            setattr(made, name, list(found))
-        made.search_path = environ.get("PATH", "") if made.sought else ""
-        self.add_variables(made, variables_asked, environ)
-        self.names.add_names(made, names, set(made.plain))
-        made.identities = presence.identities(sorted(searched))
-        made.duplicates = _duplicates(made)
-        return made
+            setattr(record, name, list(found))
+        record.search_path = environ.get("PATH", "") if record.sought else ""
+        self.add_variables(record, variables_asked, environ)
+        self.names.add_names(record, names, set(record.plain))
+        record.identities = presence.identities(sorted(searched))
+        record.duplicates = _duplicates(record)
+        return record
 
     def absent(self, paths: Iterable[str]) -> list[str]:
         return [path for path in paths if self.names.state(path) == ABSENT]
@@ -192,17 +194,19 @@ class ObservedInputs:
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
         return not is_own and judge.is_same_for_all(path)
 
-    def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
+    def add_machine(
+        self, record: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject
+    ) -> None:
         for topic, of_what in dict.fromkeys(questions):
             answer = facts.answer(topic, of_what, subject.environ, self._cache)
             if not answer:
                 raise UnreadableError("what its tools see of the machine is unknown")
-            made.machine.append((topic, of_what, answer))
+            record.machine.append((topic, of_what, answer))
 
-    def add_variables(self, made: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
+    def add_variables(self, record: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
         whole = {environment.WHOLE}  # which leaves out ignored variables
         wanted = whole.union(filter(environment.is_ignored, names)) if whole <= names else names
-        made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
+        record.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
 
 
 class _StageInputs:
@@ -229,19 +233,19 @@ class _StageInputs:
     def input_record(self) -> InputRecord:
         for process in self._processes:
             judge.check(process)
-        made = InputRecord()
-        self._add_files(made)
+        record = InputRecord()
+        self._add_files(record)
         for process in self._processes:
             own = self._subject.intermediates or ()
             written_files.check_products(process, self._call.scratch, own)
         if self._subject.is_known_by_content:
-            self._check_neighbours(made)
-        self._call.add_machine(made, self._questions(), self._subject)
-        self._call.add_variables(made, self._variables(), self._subject.environ)
-        self._add_lookups(made)
+            self._check_neighbours(record)
+        self._call.add_machine(record, self._questions(), self._subject)
+        self._call.add_variables(record, self._variables(), self._subject.environ)
+        self._add_lookups(record)
         if any(judge.reads_null_input(process) for process in self._processes):
-            made.links.append((_STANDARD_INPUT, os.devnull))
-        return made
+            record.links.append((_STANDARD_INPUT, os.devnull))
+        return record
 
     def _questions(self) -> Iterator[tuple[str, str]]:
         """The facts about the machine and the caller that the stage depends on: topic and argument."""
@@ -251,20 +255,20 @@ class _StageInputs:
         for process in self._processes:
             yield from judge.questions(process, checkout, scratch, self._subject.argv)
 
-    def _check_neighbours(self, made: InputRecord) -> None:
+    def _check_neighbours(self, record: InputRecord) -> None:
         """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.
 
         The same tool in another toolkit would read the files there.
         """
         program = os.path.realpath(self._program)
         root = os.path.dirname(os.path.dirname(program)) + "/"
-        for path, kind in zip(made.files, made.kinds, strict=True):
+        for path, kind in zip(record.files, record.kinds, strict=True):
             if kind == LIBRARY and os.path.basename(path) in loader.OF_NVIDIAS_TOOLS:
                 continue  # its key shows where the loader looks for these
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
                 raise UnreadableError(f"`{program}` uses `{path}`, which its key does not hold")
 
-    def _add_files(self, made: InputRecord) -> None:
+    def _add_files(self, record: InputRecord) -> None:
         kinds: dict[str, str] = {}
         opened = {shown[:2]: path for process in self._processes for path, shown in process.files.items()}
         for process in self._processes:
@@ -277,18 +281,18 @@ class _StageInputs:
             for path in judge.files_of_status(process, opened):
                 if self._is_relevant(path) and not path.startswith(GENERATED_FILES):
                     kinds.setdefault(path, SOURCE)
-                    made.dates.append((path, presence.status_of(path)))
+                    record.dates.append((path, presence.status_of(path)))
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._is_relevant(path))
         if self._program and self._is_relevant(self._program):
             kinds[self._program] = PROGRAM
         kinds |= dict.fromkeys(self._call.present(self._searched), LIBRARY)
-        made.dates = sorted(set(made.dates))
-        self._call.files.put_into(made, kinds)
+        record.dates = sorted(set(record.dates))
+        self._call.files.put_into(record, kinds)
         for process in self._processes:
             if process.kind == HOST:
                 self._call.files.check_dates(process.files)
-        made.duplicates = _duplicates(made)
+        record.duplicates = _duplicates(record)
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError for an intermediate in no key: an unknown tool may have written it."""
@@ -352,8 +356,8 @@ class _StageInputs:
         read = map(shell_text.text_of, filter(self._is_relevant, process.files))
         return not any(name.encode() in text for text in read)
 
-    def _add_lookups(self, made: InputRecord) -> None:
-        looked = self._call.names.begin(made.files)
+    def _add_lookups(self, record: InputRecord) -> None:
+        looked = self._call.names.begin(record.files)
         here = self._names_of_directory()
         listed: set[str] = set()
         for process in self._processes:
@@ -365,11 +369,11 @@ class _StageInputs:
         looked.add_absent(self._call.absent(self._searched))
         if not self._subject.is_known_by_content:
             looked.add_tool(self._subject.argv0, self._subject.search_path)
-        looked.put_into(made, self._subject.search_path)
+        looked.put_into(record, self._subject.search_path)
         for directory in sorted(listed):
             if not directory.startswith(GENERATED_FILES):
                 self._call.files.signature(directory)  # raises if it has changed since
-                made.listings.append((directory, presence.digest_of_listing(directory)))
+                record.listings.append((directory, presence.digest_of_listing(directory)))
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -378,9 +382,9 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
 
 
-def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:
+def _duplicates(record: InputRecord) -> list[tuple[str, ...]]:
     """Identical files with `#pragma once`, of which compilers may include only one."""
-    read = zip(made.files, made.digests, made.kinds, made.signatures, strict=True)
+    read = zip(record.files, record.digests, record.kinds, record.signatures, strict=True)
     sources = [(path, digest, shown) for path, digest, kind, shown in read if kind == SOURCE]
     count = Counter(digest for _, digest, _ in sources)
     # By their signatures when they were read: one may have been touched since.

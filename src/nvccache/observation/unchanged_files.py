@@ -53,30 +53,26 @@ class UnchangedFiles:
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""
-        known = self._signatures.get(path)
-        if known is None:
+        if path not in self._signatures:
             try:
-                known = signatures.of_status(os.stat(path))
+                signature = signatures.of_status(os.stat(path))
             except (OSError, ValueError):
                 raise UnreadableError(CHANGED_MEANWHILE) from None
-            self._check(known)
-            self._signatures[path] = known
-        return known
+            if signatures.last_change(signature, time.time_ns()) > self._since_ns - CLOCK_TICK:
+                raise UnreadableError(CHANGED_MEANWHILE)
+            self._signatures[path] = signature
+        return self._signatures[path]
 
-    def _check(self, found: Signature) -> None:
-        if signatures.last_change(found, time.time_ns()) > self._since_ns - CLOCK_TICK:
-            raise UnreadableError(CHANGED_MEANWHILE)
-
-    def put_into(self, made: InputRecord, kinds: Mapping[str, str]) -> None:
+    def put_into(self, record: InputRecord, kinds: Mapping[str, str]) -> None:
         """Set an input record's files, with digests and signatures; raises UnreadableError or OSError."""
-        made.files = sorted(kinds)
-        made.kinds = "".join(kinds[path] for path in made.files)
-        made.signatures = [self.signature(path) for path in made.files]
-        for path, kind, signature in zip(made.files, made.kinds, made.signatures, strict=True):
+        record.files = sorted(kinds)
+        record.kinds = "".join(kinds[path] for path in record.files)
+        record.signatures = [self.signature(path) for path in record.files]
+        for path, kind, signature in zip(record.files, record.kinds, record.signatures, strict=True):
             if kind != SOURCE and (path, signature) not in self._digests:  # as keys of stages do
                 self._digests[path, signature] = toolchain.digest_of_program(path, self._cache)
-        made.digests = list(map(self.digest, made.files, made.signatures))
-        if not all(made.digests):
+        record.digests = list(map(self.digest, record.files, record.signatures))
+        if not all(record.digests):
             raise UnreadableError(CHANGED_MEANWHILE)
 
     def learn(self, path: str, digest: str) -> None:
@@ -85,11 +81,9 @@ class UnchangedFiles:
 
     def digest(self, path: str, signature: Signature) -> str:
         """The digest of a file with this signature; empty if it has changed. Raises OSError."""
-        known = self._digests.get((path, signature))
-        if known is None:
-            known = self._find(path, signature) or self._take(path, signature)
-            self._digests[path, signature] = known
-        return known
+        if (path, signature) not in self._digests:
+            self._digests[path, signature] = self._find(path, signature) or self._read(path, signature)
+        return self._digests[path, signature]
 
     def check_dates(self, paths: Iterable[str]) -> None:
         """Raise UnreadableError if a source that was digested makes the compiler compare dates of files."""
@@ -98,10 +92,10 @@ class UnchangedFiles:
 
     def _find(self, path: str, signature: Signature) -> str:
         directory, name = os.path.split(path)
-        *shown, digest = self._record(directory).get(name, [""])
-        return digest if tuple(shown) == signature else ""
+        *remembered, digest = self._record(directory).get(name, [""])
+        return digest if tuple(remembered) == signature else ""
 
-    def _take(self, path: str, signature: Signature) -> str:
+    def _read(self, path: str, signature: Signature) -> str:
         descriptor = untrusted.open_named(path)
         try:
             if signature[2] <= _LARGEST_SOURCE:
@@ -126,8 +120,8 @@ class UnchangedFiles:
         """Store new digests for later calls."""
         for directory, rows in self._added.items():
             older = {name: row for name, row in self._record(directory).items() if name not in rows}
-            kept = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
-            body = json.dumps({**rows, **kept}, separators=(",", ":")).encode("ascii")
+            rest = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
+            body = json.dumps({**rows, **rest}, separators=(",", ":")).encode("ascii")
             # No lock: nothing depends on these memos.
             self._cache.add_record(store.MEMO, self._key(directory), body, lock=False)
         self._added = {}

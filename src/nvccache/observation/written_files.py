@@ -25,7 +25,7 @@ def check_products(process: Process, scratch: str, outputs: Iterable[str] = ()) 
     """Raise UnreadableError if a process wrote or removed files other than outputs: a hit would not."""
     own = _own(scratch)
     brought_back = set(map(_with_real_directory, outputs))
-    updated = {path for path, shown in process.updated.items() if signatures.of(path) != shown}
+    updated = {path for path, shown in process.updated.items() if signatures.signature_of(path) != shown}
     for path in sorted(process.written | updated):
         if path.startswith(own) or not os.path.lexists(path):
             continue

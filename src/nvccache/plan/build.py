@@ -101,23 +101,23 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
     possible_files: list[str] = []
     for found in pieces(_reading_id(command.argv, grammar), grammar, scratch):
         piece = found if grammar.stays_in_order else _reading_product(found, products)
-        value = shown = piece.value
+        value = in_key = piece.value
         if piece.use == WRITES:
             outputs.append(_output(piece.role, value, scratch, number))
-            value, shown = outputs[-1].path, f"<{piece.role}>"
+            value, in_key = outputs[-1].path, f"<{piece.role}>"
         elif piece.use == READS:
             inputs.append(value)
-            shown = f"<{piece.role}>"
+            in_key = f"<{piece.role}>"
         elif piece.use == MENTIONS:
             mentions.append(value)
-            value = shown = grammar.placeholders.get(piece.role, value)
+            value = in_key = grammar.placeholders.get(piece.role, value)
         elif piece.use == NAMES:
             names.append((piece.role, value))
-            shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
+            in_key = f"<{piece.role}>" if piece.role in grammar.ignored else value
         elif piece.use == PLAIN:
             possible_files += _possible_files(piece.prefix)
         argv.append(piece.prefix + value + piece.suffix)
-        key_argv.append(piece.prefix + shown + piece.suffix)
+        key_argv.append(piece.prefix + in_key + piece.suffix)
     if grammar.writes_beside:
         outputs += _beside(outputs[-1], command.argv)
     return Stage(

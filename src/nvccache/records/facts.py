@@ -95,7 +95,7 @@ class Present:
 
     def signature(self, path: str) -> Signature | None:
         if path not in self._known:
-            self._known[path] = signatures.of(path)
+            self._known[path] = signatures.signature_of(path)
         return self._known[path]
 
     def signatures(self, paths: list[str]) -> list[Signature | None]:

@@ -270,7 +270,7 @@ def signature_of_directory(
     That is so if the directory is being written to or its dates are unreliable, and if a name can change
     without changing the directory: the target of a link, or whether a file is executable.
     """
-    signature = signatures.of(directory)
+    signature = signatures.signature_of(directory)
     if signature is None or max(signature[3:]) > since_ns - _BEING_WRITTEN:
         return UNKNOWN
     if not signatures.is_settled(signature, since_ns):

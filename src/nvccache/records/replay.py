@@ -236,7 +236,7 @@ class _Checks:
         """Add the signature of a file; False if it has changed, or could without changing its signature."""
         if path in self._files:
             return True
-        found = signatures.of(path)
+        found = signatures.signature_of(path)
         if found is None or not signatures.is_settled(found, self._since_ns):
             return False
         self._files[path] = found

@@ -152,7 +152,7 @@ def checks_of(processor_class: str) -> list[str]:
 def digest_of_file(path: str, store: Store) -> tuple[str, int]:
     """The SHA-256 and size of a file, as a memo by its stat signature; raises OSError."""
     real_path = os.path.realpath(path)
-    signature = signatures.of(real_path)
+    signature = signatures.signature_of(real_path)
     if signature is None:
         raise FileNotFoundError(f"no file `{path}`")
     memo_key = keys.key_of("sha256", [("file", (real_path, signatures.to_text([signature])))])
@@ -165,7 +165,7 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
             state.update(chunk)
             length += len(chunk)
     digest = state.hexdigest(), length
-    if signatures.is_settled(signature, time.time_ns()) and signatures.of(real_path) == signature:
+    if signatures.is_settled(signature, time.time_ns()) and signatures.signature_of(real_path) == signature:
         store.add_memo(memo_key, f"{digest[0]} {digest[1]}")
     return digest
 

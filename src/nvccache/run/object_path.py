@@ -143,7 +143,7 @@ def _mode_of(path: str) -> int:
 def signatures_in_place(stage: Stage) -> dict[str, Signature]:
     """The signatures of what a stage has just written in place."""
     paths = [output.path for output in stage.outputs if output.is_in_place]
-    return {path: signatures.of(path) or signatures.UNKNOWN for path in paths}
+    return {path: signatures.signature_of(path) or signatures.UNKNOWN for path in paths}
 
 
 def was_written_by(shown: Mapping[str, Signature], observations: Iterable[Observation]) -> bool:
@@ -152,7 +152,7 @@ def was_written_by(shown: Mapping[str, Signature], observations: Iterable[Observ
     Each must be a file that a tool was observed to create, unchanged since its signature was taken.
     """
     made = {file for observation in observations for file in observation.made}
-    return all(found[:2] in made and signatures.of(path) == found for path, found in shown.items())
+    return all(found[:2] in made and signatures.signature_of(path) == found for path, found in shown.items())
 
 
 def _host_compiles(plan: Plan) -> list[Stage]:

@@ -147,7 +147,7 @@ def _input_record_of(call: Compile, stage: Stage, tool_run: ToolRun) -> InputRec
     """The input record of a stage that has just run; raises UnreadableError or OSError."""
     inputs, subject = call.inputs, call.subject_of(stage)
     if tool_run.costs:
-        read = inputs.of_remote_run(subject, stage.tool.variables)
+        read = inputs.remote_run_record(subject, stage.tool.variables)
     elif call.watch.is_blind:
         read = inputs.assumed(subject, call.watch.why_not)
     elif not tool_run.logs:  # an empty input record would always match

@@ -91,7 +91,7 @@ def _record(run: Run, report: Report) -> None:
     if products:
         if not run.existed:
             reason = object_path.unusual_mode(run.product, "a query", run.path)
-        shown = {run.product: signatures.of(run.product) or signatures.UNKNOWN}
+        shown = {run.product: signatures.signature_of(run.product) or signatures.UNKNOWN}
         if not object_path.was_written_by(shown, [observation]):
             reason = f"another program writes `{run.product}`"
     content = _content(run)

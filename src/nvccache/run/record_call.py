@@ -71,7 +71,7 @@ class Recorder:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         call = self.call
         parts = [self._read_by_dry_run(), *(run.input_record for run in call.runs if run.input_record)]
-        parts += [call.inputs.of_tool(call.subject_of(stage)) for stage in call.plan.stages]
+        parts += [call.inputs.tool_record(call.subject_of(stage)) for stage in call.plan.stages]
         more = [*self._files_in_keys(), *self.invocation.option_files]
         inputs = call.inputs.union(parts, self.request.environ, more)
         dated = {path for run in call.runs for path in run.dated_files}
@@ -258,7 +258,7 @@ def keep(
 
     `listed` as in direct.result_of.
     """
-    inputs.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in inputs.caches]
+    inputs.cache_signatures = [signatures.signature_of(path) or signatures.UNKNOWN for path in inputs.caches]
     result = direct.result_of(answer, listed, request.invocation)
     if result is None:
         report.reason_against_record = "the names of its outputs do not follow from its command line"

@@ -51,11 +51,11 @@ def is_real(path: str) -> bool:
 def release_of(nvcc: str) -> str:
     """The CUDA release, such as `13.0`; empty if `nvcc --version` fails or lacks it."""
     try:
-        shown = subprocess.check_output([nvcc, "--version"], stderr=subprocess.DEVNULL)
+        output = subprocess.check_output([nvcc, "--version"], stderr=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    found = re.search(rb"release (\d+\.\d+)", shown)
-    return found[1].decode() if found else ""
+    release = re.search(rb"release (\d+\.\d+)", output)
+    return release[1].decode() if release else ""
 
 
 def _candidates(environ: Mapping[str, str], configured: str) -> Iterator[str]:

@@ -43,11 +43,11 @@ def processor_class(cache: Store) -> str:
     except (OSError, ValueError):
         version = ""
     key = memo_key(version)
-    found = cache.find_memo(key)
-    if not found:
-        found = class_in(describe(), version)
-        cache.add_memo(key, found)
-    return found
+    answer = cache.find_memo(key)
+    if not answer:
+        answer = class_in(describe(), version)
+        cache.add_memo(key, answer)
+    return answer
 
 
 def memo_key(version: str) -> str:

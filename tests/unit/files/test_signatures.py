@@ -42,7 +42,7 @@ def wait_for_the_next_stamp(directory) -> None:
 
 @pytest.mark.parametrize("change", ["touch", "content of the same size and date", "mode", "replace", "link"])
 def test_each_change_shows(file, tmp_path, change):
-    before = signatures.of(str(file))
+    before = signatures.signature_of(str(file))
     status = file.stat()
     wait_for_the_next_stamp(tmp_path)
     if change == "touch":
@@ -50,7 +50,7 @@ def test_each_change_shows(file, tmp_path, change):
     elif change == "content of the same size and date":
         file.write_text("int b;\n")
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-        assert signatures.of(str(file))[:4] == before[:4]
+        assert signatures.signature_of(str(file))[:4] == before[:4]
     elif change == "mode":
         file.chmod(0o600)
     elif change == "replace":
@@ -61,22 +61,22 @@ def test_each_change_shows(file, tmp_path, change):
         file.rename(tmp_path / "aside.h")
         file.symlink_to("other.h")
         (tmp_path / "other.h").write_text("int a;\n")
-    assert signatures.of(str(file)) != before
+    assert signatures.signature_of(str(file)) != before
 
 
 @pytest.mark.parametrize("path", ["missing", "nul\0", "x" * 5000, "a.h/below", ""])
 def test_what_cannot_be_looked_at_has_none(file, monkeypatch, path):
     monkeypatch.chdir(file.parent)
-    assert signatures.of(path) is None
+    assert signatures.signature_of(path) is None
     assert signatures.all_of(["a.h", path]) is None
 
 
 def test_a_signature_is_what_stat_says(file, tmp_path):
     status = file.stat()
     numbers = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-    assert signatures.of(str(file)) == numbers
+    assert signatures.signature_of(str(file)) == numbers
     paths = [str(tmp_path), str(file), str(tmp_path)]
-    assert signatures.all_of(paths) == [signatures.of(path) for path in paths]
+    assert signatures.all_of(paths) == [signatures.signature_of(path) for path in paths]
 
 
 def test_a_file_changed_a_moment_ago_may_change_again_unseen():

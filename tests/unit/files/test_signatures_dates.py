@@ -91,6 +91,6 @@ def test_the_list_of_mounts_of_this_machine_is_understood(monkeypatch, tmp_path)
     found = signatures._kinds()
     assert found and -1 not in found
     (tmp_path / "file").write_text("")
-    assert signatures.of(str(tmp_path / "file"))
+    assert signatures.signature_of(str(tmp_path / "file"))
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
         assert signatures.kinds_in(stream.read()) == found

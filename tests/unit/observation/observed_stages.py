@@ -77,7 +77,7 @@ def subject(word: str = "g++", environ=ENVIRON, **more) -> Subject:
 def ran(name: str = "cc1plus", *argv: str, files=(), **seen) -> Process:
     """A process that has read these files as they are now."""
     program = os.path.realpath(f"bin/{name}")
-    read = {path: signatures.of(path) for path in files}
+    read = {path: signatures.signature_of(path) for path in files}
     return Process(program, [name, *argv], os.getcwd(), files=read, **seen)
 
 

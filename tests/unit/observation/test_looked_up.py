@@ -190,7 +190,7 @@ def test_a_search_in_the_working_directory_is_one_there(place, monkeypatch):
 def test_a_directory_that_is_still_says_for_all_names_in_it(place):
     os.utime("inc", (1, 1))
     made = taken(process(absent={"inc/x.h", "inc/y.h"}))
-    assert made.directory_signatures == [signatures.of("inc")]
+    assert made.directory_signatures == [signatures.signature_of("inc")]
     made = taken(process(absent={"inc/x.h"}, found={"inc/a.h": FILE}))
     assert made.directory_signatures == [signatures.UNKNOWN], "its mode may change"
 

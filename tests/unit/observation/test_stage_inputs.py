@@ -38,14 +38,14 @@ __all__ = ["place"]  # the fixtures
 
 
 def test_files_programs_and_libraries_are_read_with_what_they_hold(place):
-    libx = {f"{place}/libx.so": signatures.of("libx.so")}
+    libx = {f"{place}/libx.so": signatures.signature_of("libx.so")}
     made = read_by(place, ran(files=["a.h"], loaded=libx), ran("as"))
     assert kinds(made) == {
         "a.h": SOURCE, "libx.so": LIBRARY, "bin/cc1plus": PROGRAM, "bin/as": PROGRAM, "bin/g++": PROGRAM,
     }  # fmt: skip
     assert made.files == sorted(made.files)
     assert made.digests == [keys.digest_file(path) for path in made.files]
-    assert made.signatures == [signatures.of(path) for path in made.files]
+    assert made.signatures == [signatures.signature_of(path) for path in made.files]
     assert made.is_observed
 
 
@@ -55,7 +55,7 @@ def test_what_was_not_observed_in_full_has_no_input_record(place):
 
 
 def loading(name: str, *paths: str):
-    return ran(name, loaded={path: signatures.of(path) for path in paths})
+    return ran(name, loaded={path: signatures.signature_of(path) for path in paths})
 
 
 def test_libraries_are_those_that_were_loaded(place, monkeypatch):
@@ -104,7 +104,7 @@ def test_where_a_tool_known_by_content_finds_libraries_is_in_its_key(place):
     assert kinds(made) == {"libc.so.6": LIBRARY}
     assert not {"LD_LIBRARY_PATH", "GLIBC_TUNABLES"} & {name for name, _ in made.variables}
     assert "LD_PRELOAD" in {name for name, _ in made.variables}
-    made = inputs(place).of_tool(of)
+    made = inputs(place).tool_record(of)
     assert ("LD_LIBRARY_PATH", environment.digest_of("LD_LIBRARY_PATH", environ)) in made.variables
     (place / "early").mkdir()
     assert ("appeared", f"{place}/early") in changes_since(made)
@@ -122,7 +122,7 @@ def test_where_a_tool_known_by_content_finds_libraries_is_in_its_key(place):
     ids=["rewritten", "touched", "replaced", "gone", "a library"],
 )
 def test_a_file_that_is_another_than_was_opened_has_no_input_record(place, change):
-    process = ran(files=["a.h"], loaded={f"{place}/libx.so": signatures.of("libx.so")})
+    process = ran(files=["a.h"], loaded={f"{place}/libx.so": signatures.signature_of("libx.so")})
     time.sleep(0.02)  # the clock that stamps files ticks every few milliseconds
     change()
     with pytest.raises(UnreadableError, match="changed while"):
@@ -131,7 +131,7 @@ def test_a_file_that_is_another_than_was_opened_has_no_input_record(place, chang
 
 def test_a_file_that_was_changed_since_the_call_began_has_no_input_record(place):
     """One stage may have read its old content, and another its new one."""
-    began = signatures.of("a.h")[4]
+    began = signatures.signature_of("a.h")[4]
     with pytest.raises(UnreadableError, match="changed while"):
         inputs(place, began).input_record(Observation([ran(files=["a.h"])], set()), subject())
     since = began + 21_000_000
@@ -284,7 +284,7 @@ def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place, mon
 
 
 def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
-    made = inputs(place).of_tool(subject("bin/ptxas", is_known_by_content=True))
+    made = inputs(place).tool_record(subject("bin/ptxas", is_known_by_content=True))
     assert kinds(made) == {"bin/ptxas": PROGRAM}
 
 
@@ -292,11 +292,11 @@ def test_a_script_that_took_the_place_of_a_tool_meanwhile_is_no_part_of_the_call
     """The tool is in the key by its content, so no other input record names it."""
     time.sleep(0.05)
     began = time.time_ns()
-    assert kinds(inputs(place, began).of_tool(subject("bin/ptxas"))) == {"bin/ptxas": PROGRAM}
+    assert kinds(inputs(place, began).tool_record(subject("bin/ptxas"))) == {"bin/ptxas": PROGRAM}
     time.sleep(0.01)
     (place / "bin/ptxas").write_text("#!/bin/sh")
     with pytest.raises(UnreadableError, match="changed while"):
-        inputs(place, began).of_tool(subject("bin/ptxas"))
+        inputs(place, began).tool_record(subject("bin/ptxas"))
 
 
 def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place):
@@ -314,7 +314,7 @@ def test_what_is_written_to_where_it_lies_is_a_product_that_no_record_has(place)
     """A lock is opened in the same way, and stays as it is."""
     own = f"{place}/scratch/a.ii"
     for path in ("a.h", own):
-        shown = signatures.of(path)
+        shown = signatures.signature_of(path)
         assert read_by(place, ran("cat", updated={path: shown, "gone": shown}))
         os.utime(path, (1, 1))
         if path == own:

@@ -27,7 +27,7 @@ def test_mathematics_depends_on_the_class_if_it_is_libms(place, monkeypatch):
     monkeypatch.setattr(facts, "answer", lambda topic, subject, *_: topic)
     monkeypatch.setattr(facts, "CACHE_OF_LOADER", "missing")
     (place / "libm.so.6").write_text("")
-    process = ran("ptxas", loaded={"libm.so.6": signatures.of("libm.so.6")})
+    process = ran("ptxas", loaded={"libm.so.6": signatures.signature_of("libm.so.6")})
     made = read_by(place, process, of=subject("ptxas", folds_mathematics=True))
     assert made.machine == [(facts.FEATURES, "", "features")]
     assert read_by(place, process, of=subject("ptxas")).machine == []
@@ -87,7 +87,7 @@ def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, 
 )
 def test_a_program_that_looks_at_the_status_of_a_descriptor(place, name, argv, counts):
     """The process that opened it does not matter: shells pass it on."""
-    asks = ran(name, *argv, statuses={signatures.of("a.h")[:2], (1, 1)})
+    asks = ran(name, *argv, statuses={signatures.signature_of("a.h")[:2], (1, 1)})
     made = read_by(place, ran("sh", "-c", "true", files=["a.h", "b.h"]), asks)
     assert made.dates == ([("a.h", presence.status_of("a.h"))] if counts else [])
 

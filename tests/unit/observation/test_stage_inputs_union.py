@@ -55,7 +55,7 @@ def test_directories_and_copies_of_all_stages_are_compared(place):
     made = call.union(parts, ENVIRON)
     assert made.identities == [("bin", "bin"), ("link", "bin")]
     assert made.duplicates == presence.duplicate_headers(
-        (path, "", signatures.of(path)) for path in ("a.h", "copy.h")
+        (path, "", signatures.signature_of(path)) for path in ("a.h", "copy.h")
     )
 
 
@@ -80,9 +80,9 @@ def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
     made = InputRecord()
     made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 64], [signatures.UNKNOWN]
     found = inputs(place).union([made], ENVIRON)
-    assert (found.digests, found.signatures) == (["7" * 64], [signatures.of("a.h")])
+    assert (found.digests, found.signatures) == (["7" * 64], [signatures.signature_of("a.h")])
     with pytest.raises(UnreadableError, match="changed while"):
-        inputs(place, signatures.of("a.h")[4]).union([made], ENVIRON)
+        inputs(place, signatures.signature_of("a.h")[4]).union([made], ENVIRON)
 
 
 def test_what_one_stage_reads_another_need_not_have_looked_for(place):

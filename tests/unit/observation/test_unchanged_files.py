@@ -38,14 +38,14 @@ class Call(UnchangedFiles):
         super().__init__(cache, os.getcwd(), since_ns or time.time_ns() + LATER)
         self.taken: list[str] = []
 
-    def _take(self, path, *others):
+    def _read(self, path, *others):
         self.taken.append(path)
-        return super()._take(path, *others)
+        return super()._read(path, *others)
 
 
 def digests_of(call: Call, *paths: str) -> list[str]:
     """The digests that the call finds and stores."""
-    found = [call.digest(path, signatures.of(path)) for path in paths]
+    found = [call.digest(path, signatures.signature_of(path)) for path in paths]
     call.remember()
     return found
 
@@ -121,7 +121,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkey
 
     monkeypatch.setattr(keys, "digest_bytes", digest)
     call = Call(cache)
-    assert call.digest(BOTH[0], signatures.of(BOTH[0])) == ""
+    assert call.digest(BOTH[0], signatures.signature_of(BOTH[0])) == ""
 
 
 def test_what_has_just_changed_is_not_remembered(place, cache):

@@ -28,10 +28,10 @@ def read(*paths: Path | str, absent: Path | None = None) -> InputRecord:
     made.files = [str(path) for path in paths]
     made.kinds = SOURCE * len(paths)
     made.digests = [keys.digest_file(str(path)) for path in paths]
-    made.signatures = [signatures.of(str(path)) or signatures.UNKNOWN for path in paths]
+    made.signatures = [signatures.signature_of(str(path)) or signatures.UNKNOWN for path in paths]
     if absent:
         made.directories, made.names = [str(absent.parent)], [[ABSENT + absent.name]]
-        made.directory_signatures = [signatures.of(str(absent.parent)) or signatures.UNKNOWN]
+        made.directory_signatures = [signatures.signature_of(str(absent.parent)) or signatures.UNKNOWN]
     return made
 
 

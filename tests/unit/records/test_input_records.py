@@ -116,7 +116,7 @@ def test_hints_that_could_outlive_a_change_are_dropped(place):
 def test_a_directory_stands_for_names_of_which_every_change_shows_in_it(place, names, lasts):
     (place / "listed/dangling").symlink_to("nowhere")
     found = input_records.signature_of_directory("listed", names, time.time_ns() + LATER)
-    assert found == (signatures.of("listed") if lasts else signatures.UNKNOWN)
+    assert found == (signatures.signature_of("listed") if lasts else signatures.UNKNOWN)
 
 
 @pytest.mark.parametrize("directory", ["listed", "never", "/proc/sys", "/sys/kernel"])
@@ -169,7 +169,7 @@ def test_copies_of_which_another_has_the_same_date_are_reported(place, date, is_
         (place / path).write_text("")
         os.utime(path, (at, at))
     made.duplicates = presence.duplicate_headers(
-        (path, "", signatures.of(path)) for path in ("one", "other", "third")
+        (path, "", signatures.signature_of(path)) for path in ("one", "other", "third")
     )
     assert differences(made) == []
     os.utime("third", (date, date))

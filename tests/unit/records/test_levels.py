@@ -111,7 +111,11 @@ def test_a_call_is_answered_by_its_meaning_and_recorded_as_it_was_typed(place, r
     assert answer(place, ["-c", "a.cu", "-o", name]).products == given
     assert [(path.name, path.read_bytes()) for path in place.glob("*.o")] == [(name, OBJECT)]
     ((made, answered),) = recorded
-    assert (made.files, made.signatures, answered.products) == (["a.cu"], [signatures.of("a.cu")], given)
+    assert (made.files, made.signatures, answered.products) == (
+        ["a.cu"],
+        [signatures.signature_of("a.cu")],
+        given,
+    )
 
 
 def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(place):

@@ -184,7 +184,7 @@ def test_what_was_touched_is_signed_again_once_its_dates_can_be_trusted(recorded
     assert holds(recorded)
     after = path.read_bytes()
     for name, is_signed in (("a.cu", True), ("early", True), ("late", False)):
-        signature = struct.pack("=QQQqq", *signatures.of(name))
+        signature = struct.pack("=QQQqq", *signatures.signature_of(name))
         assert (signature in before, signature in after) == (False, is_signed), name
     assert (len(after), os.stat(path).st_mode & 0o777) == (len(before), 0o600)
     assert os.listdir(f"{cache.root}/tmp") == []

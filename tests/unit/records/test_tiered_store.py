@@ -227,7 +227,7 @@ def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there,
     now.since_ns += 10**12  # long after the files were made
     record.adopt(entry, here, now)
     named = record.find_by_name(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here))
-    assert named.input_record.signatures == [signatures.of(str(tmp_path / "x.h"))]
+    assert named.input_record.signatures == [signatures.signature_of(str(tmp_path / "x.h"))]
     assert [each.is_received for each in valid_entries(here)] == [False]
 
 

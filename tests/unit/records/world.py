@@ -58,7 +58,8 @@ def everything(signed: bool = True) -> InputRecord:
     made.directories = ["early", "late", "listed"]
     made.names = [["-a.h"], ["+a.h", "-libm.so.6"], ["!loop", "+b.h", "-a.h", "-sub", "dfolder", "xtool"]]
     known = {
-        path: signatures.of(path) if signed else signatures.UNKNOWN for path in (*made.files, "early", "late")
+        path: signatures.signature_of(path) if signed else signatures.UNKNOWN
+        for path in (*made.files, "early", "late")
     }
     made.signatures = [known[path] for path in made.files]
     made.directory_signatures = [known["early"], known["late"], signatures.UNKNOWN]
@@ -71,7 +72,7 @@ def everything(signed: bool = True) -> InputRecord:
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
     made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
     made.machine = list(MACHINE)
-    made.cache_signatures = [signatures.of("caches")]
+    made.cache_signatures = [signatures.signature_of("caches")]
     return made
 
 

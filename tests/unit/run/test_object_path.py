@@ -25,7 +25,7 @@ def seen_to_make(*paths: str) -> list[Observation]:
 
 
 def shown(path: str) -> dict[str, signatures.Signature]:
-    return {path: signatures.of(path) or signatures.UNKNOWN}
+    return {path: signatures.signature_of(path) or signatures.UNKNOWN}
 
 
 def test_what_a_tool_was_seen_to_make_is_its_own(product: str) -> None:

@@ -100,7 +100,7 @@ def test_a_wrapper_that_looks_at_an_intermediate(tmp_path: Path) -> None:
     """Under any name; what the compiler reads does not count."""
     path = tmp_path / "a.ii"
     path.write_text("text")
-    read = {"/other/name": signatures.of(path)}
+    read = {"/other/name": signatures.signature_of(path)}
     one = replace(stage("host_compile", "a.o"), wrapper=ANY_WRAPPER)
     grep, sizes, inner = (run(program, "x") for program in ("/bin/grep", "/bin/python3", "/usr/lib/cc1plus"))
     grep.files, sizes.found, inner.files = read, {str(path): 0}, read

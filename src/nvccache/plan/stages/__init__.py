@@ -51,5 +51,5 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
     A host compiler can have any name, so that its commands are recognized by their arguments.
     """
     name = argv[0].rpartition("/")[2]
-    known = next((tool for tool in TOOLS.values() if tool.program == name), None)
-    return (known or host.COMPILE).grammar_of(argv)
+    tool = next((tool for tool in TOOLS.values() if tool.program == name), None)
+    return (tool or host.COMPILE).grammar_of(argv)
