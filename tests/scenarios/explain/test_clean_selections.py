@@ -4,57 +4,45 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 import pytest
 
 from installations import launcher_of_tree
 from nvccache.store import eviction
+from scenarios.support.both_ways import by_cache
+from workspaces import Workspace
 
-pytestmark = pytest.mark.light_by_default
+pytestmark = pytest.mark.light
 
-LINE = ["-arch=sm_80", "-c"]
 MISS_OF_ONE = {"cudafe": 1, "cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
 
 
-@pytest.fixture
-def compiled(workspace):
-    """A workspace in which `one.cu` and `two.cu` were compiled, and answered at once."""
+def clean(workspace: Workspace, *options: str) -> dict[str, object]:
+    done = workspace.run([launcher_of_tree(), "clean", "--json", *options])
+    assert (done.status, done.stderr) == (0, b"")
+    return json.loads(done.stdout)
+
+
+def test_an_object_that_matches_is_compiled_by_every_tool(workspace: Workspace) -> None:
     for name in ("one", "two"):
-        workspace.write(f"{name}.cu", f"__global__ void {name}(int *x) {{ *x = {len(name)}; }}\n// {name}\n")
+        workspace.write(f"{name}.cu", f"__global__ void {name}(int *x) {{ *x = 3; }}\n// {name}\n")
         os.utime(workspace.directory / f"{name}.cu", (1, 1))
-        assert compile_again(workspace, name).outcome in ("miss", "partial_hit")
-        assert compile_again(workspace, name).outcome == "direct_hit"
-    return workspace
 
+    def compile_again(name: str) -> object:
+        made = by_cache(workspace, "-arch=sm_80", "-c", f"{name}.cu", "-o", f"{name}.o")
+        return made.outcome if made.outcome == "direct_hit" else made.compiled()
 
-def compile_again(workspace, name):
-    argv = [str(launcher_of_tree()), workspace.nvcc, *LINE, f"{name}.cu", "-o", f"{name}.o"]
-    result, counted = workspace.since(lambda: workspace.run(argv))
-    assert result.status == 0, result.stderr
-    return counted
-
-
-def clean(workspace, *options):
-    """What `clean` removes: the same in a dry run and for real."""
-    reports = []
-    for more in (["--dry-run"], []):
-        before = eviction.usage(str(workspace.cache)).files
-        argv = [sys.executable, "-m", "nvccache", "clean", "--json", *options, *more]
-        done = workspace.run(argv)
-        assert (done.status, done.stderr) == (0, b"")
-        reports.append(json.loads(done.stdout))
-        left = before - eviction.usage(str(workspace.cache)).files
-        assert left == (0 if more else reports[0]["files"])
-    assert reports[0] | {"dry_run": False} == reports[1]
-    return reports[1]
-
-
-@pytest.mark.by_default("on*.o")
-@pytest.mark.parametrize("glob", ["on*.o", "{0}/one.cu", "{0.parent}/*/one.o"])
-def test_an_object_that_matches_is_compiled_by_every_tool(compiled, glob):
-    assert clean(compiled, "--matching", "one")["files"] == 0
-    removed = clean(compiled, "--matching", glob.format(compiled.directory))
-    assert removed["files"] > 10 and removed["bytes"] > 1000
-    assert compile_again(compiled, "two").outcome == "direct_hit"
-    assert compile_again(compiled, "one").compiled() == MISS_OF_ONE
+    assert compile_again("two") and compile_again("one") and compile_again("one") == "direct_hit"
+    files = eviction.usage(str(workspace.cache)).files
+    assert clean(workspace, "--matching", "one")["files"] == 0
+    place = workspace.directory
+    matching = [
+        clean(workspace, "--dry-run", "--matching", glob)
+        for glob in ("on*.o", f"{place}/one.cu", f"{place.parent}/*/one.o")
+    ]
+    assert eviction.usage(str(workspace.cache)).files == files
+    removed = clean(workspace, "--matching", "on*.o")
+    assert matching == [{**removed, "dry_run": True}] * 3
+    assert files - eviction.usage(str(workspace.cache)).files == removed["files"] > 10
+    assert compile_again("two") == "direct_hit"
+    assert compile_again("one") == MISS_OF_ONE
