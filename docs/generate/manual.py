@@ -69,7 +69,7 @@ def _synopsis() -> list[str]:
         ("nvccache", "NVCC ARGS..."),
         ("nvcc", "ARGS..."),
         ("nvccache", "COMMAND [OPTIONS]"),
-        ("nvccache", "\\-\\-version [\\-\\-verbose]"),
+        ("nvccache", "\\-\\-version"),
     )
     lines: list[str] = []
     for program, usage in uses:

@@ -109,7 +109,6 @@ def command_page() -> str:
         "- `nvcc ARGS...`: the same, if this `nvcc` is a link to `nvccache`, as `nvccache install` makes it",
         "- `nvccache COMMAND ...`: one of the commands below",
         "- `nvccache --version`, `nvccache --help`: the version; the list of commands",
-        "- `nvccache --version --verbose`: what a bug report needs: versions, system, settings",
         "",
         "Every command but `report` takes `--json` and then prints [JSON](json.md) on standard output, for",
         "scripts; errors and warnings still go to standard error. Text is for people, and may change.",

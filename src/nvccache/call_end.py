@@ -24,41 +24,29 @@ if TYPE_CHECKING:
 def finish_hit(found: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
     """Report a direct hit and exit; returns only if the output of a query could not be written."""
     result = found.result
-    is_answered = found.is_of_query and _write_query(result.stdout, result.stderr)
-    event = Event(outcomes.DIRECT_HIT)
-    if is_answered:
-        event = Event(outcomes.QUERY_HIT)
-    elif found.is_of_query:
+    if found.is_of_query and not write_output(result.stdout, result.stderr, is_query=True):
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
         return
+    event = Event(outcomes.QUERY_HIT if found.is_of_query else outcomes.DIRECT_HIT)
     event.remote = remote
     event.tool_saved = result.seconds
     event.sources, event.replayed = found.sources, result.stages
-    named = found.products[0][0] if found.products else ""
-    event.product = os.path.abspath(named) if named else ""
+    event.product = os.path.abspath(found.products[0][0]) if found.products else ""
     note(config, f"{event.outcome.replace('_', ' ')} {event.product}")
     record(config, event, began)
-    if not is_answered:
-        write(1, result.stdout)
-        write(2, result.stderr)
+    if not found.is_of_query:
+        write_output(result.stdout, result.stderr, is_query=False)
     os._exit(0)
 
 
-def write_output(report: Report) -> bool:
-    """Write the output of a call; False if nvcc has to write it."""
-    if report.is_query:
-        return _write_query(report.stdout, report.stderr)
-    write(1, report.stdout)
-    write(2, report.stderr)
-    return True
+def write_output(stdout: bytes, stderr: bytes, is_query: bool) -> bool:
+    """Write the output of a call; False if that failed for a query: nvcc then writes it, and reports it."""
+    before = None
+    if is_query and stdout:
+        from nvccache.machine import streams
 
-
-def _write_query(stdout: bytes, stderr: bytes) -> bool:
-    """Write the output of a query; False if that failed: nvcc then writes it and reports the error."""
-    from nvccache.machine import streams
-
-    before = streams.size_and_position() if stdout else None
-    if not write(1, stdout):
+        before = streams.size_and_position()
+    if not write(1, stdout) and is_query:
         streams.restore_output(before)
         return False
     write(2, stderr)
@@ -93,13 +81,16 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
     return event
 
 
-def record_bypass(config: Config, reason: str, arguments: list[str], began: float) -> None:
+def record_bypass(config: Config, reason: str, detail: str, arguments: list[str], began: float) -> None:
+    """Record a call that was left to nvcc before anything ran; a detail is for the log."""
     event = Event(outcomes.BYPASS, reason)
     event.product = _product_named_in(arguments)
-    if config.counts_calls:
+    if config.counts_calls or config.log:
         from nvccache.commandline import redaction
 
         event.sources = redaction.files_in(arguments)
+        if detail:
+            note(config, f"bypass {reason} {redaction.hide_detail(detail)}")
     record(config, event, began)
 
 
@@ -135,13 +126,6 @@ def _working_directory() -> str:
         return os.getcwd()
     except OSError:  # it was removed
         return ""
-
-
-def note_bypass(config: Config, reason: str, detail: str) -> None:
-    if config.log:
-        from nvccache.commandline import redaction
-
-        note(config, f"bypass {reason} {redaction.hide_detail(detail)}")
 
 
 def note(config: Config, message: str) -> None:

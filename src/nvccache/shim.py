@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from nvccache.records.request import Request
-    from nvccache.run.report import Report
 
 _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modules
@@ -105,7 +104,7 @@ def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
     process.die_of(getattr(fault, "signum", signal.SIGINT))
 
 
-def _compile(typed: str, arguments: list[str]) -> int:
+def _compile(typed: str, arguments: list[str]) -> NoReturn:
     try:
         status = _compile_or_exec(typed, arguments)
     except KeyboardInterrupt:  # before or after a compile
@@ -114,7 +113,6 @@ def _compile(typed: str, arguments: list[str]) -> int:
         from nvccache.machine import process
 
         process.die_of(signal.SIGINT)
-        return 128 + signal.SIGINT
     # There is nothing to clean up, and finalizing the interpreter would cost as much as a hit.
     os._exit(status)
 
@@ -165,19 +163,18 @@ def _cached_compile(
     reason = _reason_to_bypass(typed or "nvcc", nvcc, config, environ)
     if reason:
         if reason in _COUNTED_BYPASSES:
-            call_end.record_bypass(config, reason, arguments, began)
-        return _exec_nvcc(nvcc, arguments, environ)
+            call_end.record_bypass(config, reason, "", arguments, began)
+        _exec_nvcc(nvcc, arguments, environ)
     request = Request(nvcc, arguments, environ, config)
     answer = levels.answer(request)
+    if answer is None:
+        gc.set_threshold(_GC_THRESHOLD)
+        gc.enable()
+        return _staged_compile(request, began)
     if isinstance(answer, Answer):
         call_end.finish_hit(answer, config, began)
-        return _exec_nvcc(nvcc, arguments, environ)
-    gc.set_threshold(_GC_THRESHOLD)
-    gc.enable()
-    if not answer:
-        return _staged_compile(request, began)
-    call_end.note_bypass(config, answer.reason, answer.detail)
-    call_end.record_bypass(config, answer.reason, arguments, began)
+    else:
+        call_end.record_bypass(config, answer.reason, answer.detail, arguments, began)
     return _exec_nvcc(nvcc, arguments, environ)
 
 
@@ -205,27 +202,30 @@ def _staged_compile(request: Request, began: float) -> int:
     except process.Interrupted as stop:
         process.reap_children()
         process.die_of(stop.signum)
-        return 128 + stop.signum
 
 
 def _compile_request(request: Request, began: float) -> int:
+    from nvccache.explain.miss_reason import Explanation
+    from nvccache.machine import process
+    from nvccache.run import compile as compiling
+
     nvcc, arguments, environ, config = request.nvcc, request.arguments, request.environ, request.config
-    report, sources = _compiled(request), list(request.invocation.inputs)
+    report = compiling.carry_out(request, Explanation(is_recaching=config.recache))
     if report.answer:
         call_end.finish_hit(report.answer, config, began, report.remote)
         _exec_nvcc(nvcc, arguments, environ)
-    event = call_end.event_of(report, sources, arguments, began)
+    event = call_end.event_of(report, list(request.invocation.inputs), arguments, began)
     if report.leave_to_nvcc == "odd_failure":
-        from nvccache.machine import process
-
         # Most likely nvcc will fail, too: run as a child, so that its status can be counted.
         status = process.run_attached([nvcc, *arguments], request.guarded_environ)
         if status:
             event.outcome, event.reason = outcomes.FAILED, ""
         call_end.record(config, event, began)
-        return _exit_like(status)
+        if status < 0:
+            process.die_of(-status)
+        return status
     call_end.record(config, event, began)
-    if report.leave_to_nvcc or not call_end.write_output(report):
+    if report.leave_to_nvcc or not call_end.write_output(report.stdout, report.stderr, report.is_query):
         _exec_nvcc(nvcc, arguments, environ)
     if report.to_send:
         _queue_for_remotes(config, report.to_send, environ)
@@ -240,13 +240,6 @@ def _queue_for_remotes(config: Config, items: list[tuple[str, str]], environ: di
         uploads.send_soon(config, items, environ)
     except Exception as fault:
         call_end.note(config, f"nothing is sent: {type(fault).__name__}: {fault}")
-
-
-def _compiled(request: Request) -> Report:
-    from nvccache.explain.miss_reason import Explanation
-    from nvccache.run import compile as compiling
-
-    return compiling.carry_out(request, Explanation(is_recaching=request.config.recache))
 
 
 def _report_fault(
@@ -274,14 +267,6 @@ def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, st
     call_end.write(2, os.fsencode(f"nvccache: {sentence}\n"))
     if typed == "nvcc" and (nvcc := discovery.find_nvcc(environ)):
         call_end.write(2, os.fsencode(f"hint: to use `{nvcc}`: `{discovery.export_path(nvcc)}`\n"))
-    return status
-
-
-def _exit_like(status: int) -> int:
-    if status < 0:
-        from nvccache.machine import process
-
-        process.die_of(-status)
     return status
 
 

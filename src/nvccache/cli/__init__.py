@@ -18,4 +18,3 @@ def main(arguments: list[str] | None = None) -> int:
         from nvccache.machine import process
 
         process.die_of(signal.SIGINT)
-        return 128 + signal.SIGINT

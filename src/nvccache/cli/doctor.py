@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -12,13 +13,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 
 import click
 
 from nvccache import config, endpoint, log, outcomes, real_nvcc, remote_url
 from nvccache.cli import cache_checks, remotes, stats
-from nvccache.cli.install import install_command, launcher
+from nvccache.cli.install import install_command, launcher, version_text
 from nvccache.cli.output import (
     BAD,
     GOOD,
@@ -27,8 +27,7 @@ from nvccache.cli.output import (
     format_seconds,
     format_time,
     json_option,
-    say_json,
-    show_finding,
+    show_findings,
 )
 from nvccache.cli.settings import change_command
 from nvccache.config import PREFIX, Config
@@ -57,16 +56,7 @@ def doctor(build_directory: str, check_files: bool, as_json: bool) -> None:
     """
     environ = dict(os.environ)
     settings = config.load(environ)
-    found = []
-    for finding in _all(settings, environ, build_directory, check_files):
-        found.append(finding)
-        if not as_json:
-            show_finding(finding)
-    is_bad = any(finding.state == BAD for finding in found)
-    if as_json:
-        say_json({"findings": [asdict(finding) for finding in found], "is_bad": is_bad})
-    if is_bad:
-        sys.exit(1)
+    show_findings(_all(settings, environ, build_directory, check_files), as_json)
 
 
 def _all(
@@ -99,7 +89,11 @@ def check_settings(settings: Config) -> Iterator[Finding]:
 
 
 def check_installation() -> Iterator[Finding]:
-    """The program behind `nvccache`, and the observer."""
+    """Versions, the program behind `nvccache`, and the observer."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    system = f"{os.uname().sysname} {os.uname().release} {os.uname().machine}"
+    libc = " ".join(platform.libc_ver())
+    yield Finding(GOOD, "version", f"{version_text()}, {python}, {libc}, {system}")
     path = launcher()
     text = f"`{path}`" if path else "not installed as a program: start it with `python -m nvccache`"
     if not sys.flags.isolated:
@@ -172,8 +166,7 @@ def check_remotes(settings: Config) -> Iterator[Finding]:
     """Whether each remote answers, takes what is written, and has got what is queued for it."""
     if settings.remote and settings.dir:
         for remote in remote_url.parse(settings.remote):
-            found = remotes.status_of(remote, directory.of(settings), not settings.readonly)
-            yield from remotes.findings(found)
+            yield from remotes.check(remote, directory.of(settings), not settings.readonly)
 
 
 def check_executor(settings: Config) -> Iterator[Finding]:
@@ -182,9 +175,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
         return
     try:
         checks = importlib.import_module(f"{endpoint.PACKAGE}.checks")
-    except ImportError as error:
-        if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.checks"):
-            raise
+    except ModuleNotFoundError:
         again = "pip install --force-reinstall nvccache"
         yield Finding(BAD, "executor", endpoint.NOT_INSTALLED, (), (again,))
         return

@@ -34,7 +34,7 @@ from nvccache.cli.output import (
 from nvccache.config import Config
 from nvccache.explain import miss_reason, object_record
 from nvccache.explain.object_record import ObjectRecord
-from nvccache.plan.stages import shown_name, tool_of
+from nvccache.plan.stages import shown_name
 from nvccache.store import events
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, StageEvent
 from nvccache.store.store import Store
@@ -202,12 +202,8 @@ def lines(found: Explanation) -> Iterator[list[Part]]:
             yield [f"  {name}  ran  {_first(why)}"]
         return
     width = max(len(shown_name(stage.kind, stage.architecture)) for stage in call.stages)
-    above = ""
-    for stage, source in zip(call.stages, _sources_of_stages(call), strict=True):
-        if source and source != above:
-            yield [f"  {source}"]
-        above = source
-        name = f"{'    ' if source else '  '}{shown_name(stage.kind, stage.architecture):<{width}}  "
+    for stage in call.stages:
+        name = f"  {shown_name(stage.kind, stage.architecture):<{width}}  "
         yield [name, (f"{stage.result:<6}", _COLOURS.get(stage.result, "")), _remark(stage)]
 
 
@@ -231,24 +227,6 @@ def _first(why: str) -> str:
     return f"{first} (and more: see `--json`)" if others else first
 
 
-def _sources_of_stages(call: Event) -> list[str]:
-    """For each stage, the one of several CUDA sources whose chain it belongs to; else empty.
-
-    A plan has one chain of stages for each of them, in their order, from the host's preprocessor to its
-    compiler.
-    """
-    cuda = [source for source in call.sources if source.endswith(".cu")]
-    is_first = [tool_of(each.kind).is_preprocessor and not each.architecture for each in call.stages]
-    if len(call.sources) < 2 or sum(is_first) != len(cuda):
-        return [""] * len(call.stages)
-    owners, source = [], ""
-    for stage, begins in zip(call.stages, is_first, strict=True):
-        source = cuda.pop(0) if begins else source
-        owners.append(source)
-        source = "" if tool_of(stage.kind).is_host_compiler else source
-    return owners
-
-
 def document(found: Explanation) -> dict[str, object]:
     """The answer as `--json` prints it."""
     call = found.call
@@ -265,10 +243,9 @@ def document(found: Explanation) -> dict[str, object]:
         "stages": [
             {
                 **{name: getattr(stage, name) for name in _OF_STAGE},
-                "source": source,
                 "away": events.remote_costs_json(stage),
                 "why_here": events.why_here(stage),
             }
-            for stage, source in zip(call.stages, _sources_of_stages(call), strict=True)
+            for stage in call.stages
         ],
     }

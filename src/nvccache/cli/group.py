@@ -83,7 +83,7 @@ def in_one_sentence() -> Iterator[None]:
         what = type(fault).__name__ + (f": {fault}" if str(fault) else "")
         raise Failure(
             f"nvccache has a bug: {what}, in {os.path.basename(frame.filename)} line {frame.lineno}",
-            "report it with the output of `nvccache --version --verbose`; `NVCCACHE_STRICT=1` shows more",
+            "report it with the output of `nvccache doctor`; `NVCCACHE_STRICT=1` shows more",
         ) from None
 
 
@@ -141,25 +141,18 @@ class AllCommands(LazyGroup):
     no_args_is_help=True,
 )
 @click.option("--version", "wants_version", is_flag=True, help="Show the version and exit.")
-@click.option("--verbose", is_flag=True, help="With `--version`: add what a bug report needs.")
 @json_option
 @click.pass_context
-def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bool) -> None:
+def commands(ctx: click.Context, wants_version: bool, as_json: bool) -> None:
     """A transparent compiler cache for NVIDIA's nvcc.
 
     With a path or name of an nvcc first, it compiles through the cache.
     """
-    if not wants_version and (verbose or as_json):
-        raise WrongUsage("`--verbose` and `--json` need `--version` or a command before them")
+    if not wants_version and as_json:
+        raise WrongUsage("`--json` needs `--version` or a command before it")
     if wants_version == bool(ctx.invoked_subcommand):
         raise WrongUsage("a command or `--version` is needed, and not both")
-    if not wants_version:
-        return
-    from nvccache.cli import about
+    if wants_version:
+        from nvccache.cli import install
 
-    if verbose:
-        about.show(as_json)
-    elif as_json:
-        say_json(about.version())
-    else:
-        say(about.version_text())
+        say_json(install.version()) if as_json else say(install.version_text())

@@ -12,8 +12,9 @@ import sys
 
 import click
 
-from nvccache import config
+from nvccache import __version__, config
 from nvccache.cli.output import Failure, json_option, say, say_json
+from nvccache.observation import observer
 from nvccache.real_nvcc import is_ours, is_program
 from nvccache.toolkit.discovery import export_path, find_nvcc
 
@@ -62,3 +63,17 @@ def launcher() -> str:
 def install_command(extra: str) -> str:
     """The command that adds one of nvccache's extras; with pipx or uv it has another name."""
     return f"pip install 'nvccache[{extra}]'"
+
+
+def version() -> dict[str, str]:
+    """The version, and from the build hook: commit, machine and C library; may be empty."""
+    try:
+        with open(os.path.join(os.path.dirname(observer.LIBRARY), "build"), encoding="utf-8") as stream:
+            return {"version": __version__, "build": stream.read()}
+    except OSError:
+        return {"version": __version__, "build": ""}
+
+
+def version_text() -> str:
+    build = version()["build"]
+    return f"nvccache {__version__}" + (f" ({build})" if build else "")

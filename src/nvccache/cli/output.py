@@ -16,7 +16,8 @@ import re
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import IO
 
@@ -158,7 +159,7 @@ def replace_file(path: str, content: str, mode: int = 0o666) -> None:
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of `nvccache doctor`."""
+    """One result of `nvccache doctor` and `nvccache remote`."""
 
     state: str  # GOOD, ODD or BAD
     topic: str
@@ -167,11 +168,23 @@ class Finding:
     mend: tuple[str, ...] = ()  # command lines, any one of which fixes it
 
 
-def show_finding(finding: Finding) -> None:
-    say_parts((f"{finding.state:<5}", _COLOURS[finding.state]), f" {finding.topic:<14} {finding.text}")
-    lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.mend)]
-    # Only the first line begins with a state; the others may quote any text, and are indented.
-    say(*[" " * 21 + line for line in lines])
+def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
+    """Print findings, each as soon as it is there; exits with status 1 if one is bad."""
+    found = []
+    for finding in findings:
+        found.append(finding)
+        if as_json:
+            continue
+        head = f"{finding.state:<5}", _COLOURS[finding.state]
+        say_parts(head, f" {finding.topic:<14} {finding.text}")
+        lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.mend)]
+        # Only the first line begins with a state; the others may quote any text, and are indented.
+        say(*[" " * 21 + line for line in lines])
+    is_bad = any(finding.state == BAD for finding in found)
+    if as_json:
+        say_json({"findings": [asdict(finding) for finding in found], "is_bad": is_bad})
+    if is_bad:
+        sys.exit(1)
 
 
 LAST_BUILD = "last-build"

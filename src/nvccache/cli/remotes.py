@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
@@ -25,9 +23,7 @@ from nvccache.cli.output import (
     format_size,
     format_time,
     json_option,
-    say,
-    say_json,
-    show_finding,
+    show_findings,
 )
 from nvccache.config import Config
 from nvccache.files import flock
@@ -76,13 +72,8 @@ def status(as_json: bool) -> None:
     with status 1 if something that compiles need is missing.
     """
     settings, root = _settings()
-    found = [status_of(each, root, not settings.readonly) for each in remote_url.parse(settings.remote)]
-    if as_json:
-        say_json({"remotes": found})
-    for finding in [] if as_json else [finding for each in found for finding in findings(each)]:
-        show_finding(finding)
-    if any(each["fault"] or each["write_fault"] for each in found):
-        sys.exit(1)
+    remotes = remote_url.parse(settings.remote)
+    show_findings((found for each in remotes for found in check(each, root, not settings.readonly)), as_json)
 
 
 @click.command(epilog="Example: nvccache remote push")
@@ -99,17 +90,7 @@ def push(as_json: bool) -> None:
     remotes = [each for each in remote_url.parse(settings.remote) if each.is_writable]
     if not remotes:
         raise Failure("no remote is writable", "add `,rw` to a URL of `NVCCACHE_REMOTE`")
-    sent = [_send(each, root) for each in remotes]
-    if as_json:
-        say_json({"remotes": sent})
-    for each in [] if as_json else sent:
-        more = "".join(f"; {each[name]} {name}" for name in ("refused", "left") if each[name])
-        objects = format_count(each["objects"], "object")
-        say(f"`{each['url']}`: sent {objects}, {format_size(each['bytes'])}{more}")
-        if each["fault"]:
-            say(f"  {each['text']}", f"  {_fix_of(each['fault'])}")
-    if any(each["fault"] or each["refused"] or each["left"] for each in sent):
-        sys.exit(1)
+    show_findings((_send(each, root) for each in remotes), as_json)
 
 
 def _settings() -> tuple[Config, Directory]:
@@ -124,68 +105,43 @@ def _settings() -> tuple[Config, Directory]:
     return settings, directory.of(settings)
 
 
-def status_of(remote: Remote, root: Directory, may_write: bool) -> dict[str, Any]:
-    """The state of a remote, as `--json` prints it; ends the outages of what works."""
+def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]:
+    """Try what a compile needs from a remote; ends the outages of what works."""
     writing = OF_WRITING.format(remote.identity)
-    seconds, fault, write_fault = None, None, None
+    effect = "cannot be used"
     try:
         service = connect(remote, os.environ, _SECONDS)
         began = time.monotonic()
         service.get(envelope.name_of("probe-v1", "1" * 64), 0)
         seconds = time.monotonic() - began
         outages.end(remote.identity)
-    except ServiceError as error:
-        fault = error
-    if not fault and remote.is_writable and may_write:
-        content = envelope.seal(*_PROBE, b"nvccache remote status")
-        try:
+        rights = "to be read and written" if remote.is_writable else "read only"
+        yield Finding(GOOD, "remote", f"`{remote.shown}`, {rights}, answers in {1000 * seconds:.1f} ms")
+        effect = "cannot be written to"
+        if remote.is_writable and may_write:
+            content = envelope.seal(*_PROBE, b"nvccache remote status")
             service.put(envelope.name_of(*_PROBE), content)
             if service.get(envelope.name_of(*_PROBE), len(content)) != content:
                 raise ServiceError("broken", "it does not return what was written")
             outages.end(writing)
-        except ServiceError as error:
-            write_fault = error
-    return {
-        "url": remote.shown,
-        "is_writable": remote.is_writable,
-        "seconds": seconds,
-        "fault": fault.word if fault else "",
-        "text": str(fault or ""),
-        "write_fault": write_fault.word if write_fault else "",
-        "write_text": str(write_fault or ""),
-        "outage": outages.to_json(outages.current(remote.identity)),
-        "write_outage": outages.to_json(outages.current(writing)) if remote.is_writable else None,
-        "pending": len(uploads.queued(root, remote.identity)),
-    }
+    except ServiceError as error:
+        yield Finding(BAD, "remote", f"`{remote.shown}` {effect}: {error}", (_fix_of(error),))
+    for name, effect in ((remote.identity, "skipped"), (writing, "not written to")):
+        if (outage := outages.current(name)) and (name != writing or remote.is_writable):
+            until = format_time(outage.until, "%H:%M:%S")
+            yield Finding(ODD, "remote", f"{effect} by compiles until {until}: {outage.text}")
+    if pending := len(uploads.queued(root, remote.identity)):
+        text = f"{format_count(pending, 'object')} still to be sent"
+        yield Finding(ODD, "remote", text, (), ("nvccache remote push",))
 
 
-def findings(found: Mapping[str, Any]) -> Iterator[Finding]:
-    """The state of a remote, in words."""
-    if not found["fault"]:
-        rights = "to be read and written" if found["is_writable"] else "read only"
-        text = f"`{found['url']}`, {rights}, answers in {1000 * found['seconds']:.1f} ms"
-        yield Finding(GOOD, "remote", text)
-    for fault, effect in (("", "cannot be used"), ("write_", "cannot be written to")):
-        if word := found[f"{fault}fault"]:
-            text = f"`{found['url']}` {effect}: {found[f'{fault}text']}"
-            yield Finding(BAD, "remote", text, (_fix_of(word),))
-    for name, effect in (("outage", "skipped"), ("write_outage", "not written to")):
-        if outage := found[name]:
-            until = format_time(outage["until"], "%H:%M:%S")
-            yield Finding(ODD, "remote", f"{effect} by compiles until {until}: {outage['text']}")
-    if found["pending"]:
-        objects = format_count(found["pending"], "object")
-        yield Finding(ODD, "remote", f"{objects} still to be sent", (), ("nvccache remote push",))
-
-
-def _fix_of(word: str) -> str:
-    """How to fix a fault of a remote, a word of outcomes.REMOTE_FAULTS."""
+def _fix_of(error: ServiceError) -> str:
     usual = "check the URL, whether the server runs, and whether it can be reached from here"
-    return f"to fix it: {_ADVICE.get(word, usual)}"
+    return f"to fix it: {_ADVICE.get(error.word, usual)}"
 
 
-def _send(remote: Remote, root: Directory) -> dict[str, Any]:
-    """Send what is queued for a remote; what was sent, as `--json` prints it."""
+def _send(remote: Remote, root: Directory) -> Finding:
+    """Send what is queued for a remote; what was sent."""
     sender = send_queued.Sender(root, remote, os.environ)
     with contextlib.suppress(NoCacheError):  # the job compiled nothing
         lock = uploads.take_lock(root, _LOCK_SECONDS) if uploads.queued(root, remote.identity) else None
@@ -194,12 +150,9 @@ def _send(remote: Remote, root: Directory) -> dict[str, Any]:
             flock.release(lock)
     if sender.objects and not sender.fault:
         outages.end(OF_WRITING.format(remote.identity))
-    return {
-        "url": remote.shown,
-        "objects": sender.objects,
-        "bytes": sender.bytes,
-        "refused": sender.refused,  # the remote works, but did not take them
-        "left": len(uploads.queued(root, remote.identity)),  # not tried, because of a fault
-        "fault": sender.fault.word if sender.fault else "",
-        "text": str(sender.fault or ""),
-    }
+    left = len(uploads.queued(root, remote.identity))  # not tried, because of a fault
+    text = f"`{remote.shown}`: sent {format_count(sender.objects, 'object')}, {format_size(sender.bytes)}"
+    text += f"; refused {sender.refused}" if sender.refused else ""
+    text += f"; {left} left" if left else ""
+    details = (str(sender.fault), _fix_of(sender.fault)) if sender.fault else ()
+    return Finding(BAD if details or sender.refused or left else GOOD, "remote", text, details)

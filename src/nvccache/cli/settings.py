@@ -31,32 +31,23 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
 
 
 def warn_if_not_counted(settings: Config) -> None:
-    if why := why_not_counted(settings):
+    """Say why this user's calls are not counted, if so."""
+    why = "`readonly` is on" if settings.dir and settings.readonly else "" if settings.dir else NO_CACHE
+    path = os.path.join(settings.dir, "journal")
+    while not why and not os.path.lexists(path):
+        path = os.path.dirname(path)
+    # A directory that cannot be read is an error of its own.
+    if not why and os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK, effective_ids=True):
+        is_writable = os.access(path, os.W_OK, effective_ids=True)
+        why = "" if is_writable else f"`{settings.dir}` cannot be written to: see `nvccache doctor`"
+    if why:
         warn(f"calls are not counted, because {why}")
 
 
-def why_not_counted(settings: Config) -> str:
-    """Why this user's calls are not counted, a clause; empty if they are."""
-    if not settings.dir:
-        return NO_CACHE
-    if settings.readonly:
-        return "`readonly` is on"
-    path = os.path.join(settings.dir, "journal")
-    while not os.path.lexists(path):
-        path = os.path.dirname(path)
-    # A directory that cannot be read is an error of its own.
-    is_obstacle = os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK, effective_ids=True)
-    if is_obstacle and not os.access(path, os.W_OK, effective_ids=True):
-        return f"`{settings.dir}` cannot be written to: see `nvccache doctor`"
-    return ""
-
-
-def change_command(settings: Config, name: str, value: str = "") -> str:
-    """The command line that changes a setting where it is set, or without a value removes it."""
+def change_command(settings: Config, name: str) -> str:
+    """The command line that removes a setting where it is set."""
     variable = config.SETTINGS[name].variable
-    if settings.origins[name] == variable:
-        return f"export {variable}={value}" if value else f"unset {variable}"
-    return f"nvccache config {name} {value}" if value else f"nvccache config --unset {name}"
+    return f"unset {variable}" if settings.origins[name] == variable else f"nvccache config --unset {name}"
 
 
 def display_value(name: str, value: object) -> object:

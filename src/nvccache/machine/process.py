@@ -24,7 +24,7 @@ from nvccache.values import dataclass
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 @dataclass(slots=True)
@@ -203,10 +203,11 @@ def reap_children() -> None:
             os.waitpid(-1, 0)
 
 
-def die_of(signum: int) -> None:
+def die_of(signum: int) -> NoReturn:
     """End this process by the signal, so that its parent sees the same as with nvcc."""
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
+    os._exit(128 + signum)  # a signal that is blocked
 
 
 def run(

@@ -108,7 +108,7 @@ def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
     error, hint = result.output.splitlines()
     assert result.exit_code == 1
     assert error.startswith("Error: nvccache has a bug: KeyError: 'colour', in test_cli_ending.py line ")
-    assert "`nvccache --version --verbose`" in hint
+    assert "`nvccache doctor`" in hint
     strict = CliRunner().invoke(commands, ["clean"], env={"NVCCACHE_STRICT": "1"})
     assert isinstance(strict.exception, KeyError)
 

@@ -14,14 +14,11 @@ import pytest
 
 from nvccache import config
 from nvccache.cli import cache_checks, doctor
-from nvccache.cli.install import install_command
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys
 from nvccache.remote import outages
-from nvccache.remote.service import ServiceError
-from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.store import event_line, store
 from nvccache.store.event_line import Event
 from nvccache.store.store import Store
@@ -235,33 +232,6 @@ def test_notes_of_the_build_of_nvccache_are_shown(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
     found = list(doctor.check_installation())[-1]
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd",))
-
-
-@pytest.fixture
-def far(tmp_path, own_pool, monkeypatch, cache_dir):
-    (tmp_path / "far").mkdir()
-    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
-
-
-def check_remotes():
-    return list(doctor.check_remotes(config.load(os.environ)))
-
-
-def fail(monkeypatch, word, name="get"):
-    def raised(*_):
-        raise ServiceError(word)
-
-    monkeypatch.setattr(SharedDirectory, name, raised)
-
-
-def test_a_remote_that_answers_is_good_and_one_that_does_not_has_advice(far, monkeypatch):
-    assert [finding.state for finding in check_remotes()] == [GOOD]
-    fail(monkeypatch, "denied", "put")
-    read, write = check_remotes()
-    assert (write.state, read.state) == (BAD, GOOD) and "cannot be written to: it denies access" in write.text
-    fail(monkeypatch, "not_installed")
-    (found,) = check_remotes()
-    assert found.details == (f"to fix it: `{install_command('remote')}`",)
 
 
 def test_an_outage_of_the_executor_is_shown(cache_dir, own_pool, monkeypatch):
