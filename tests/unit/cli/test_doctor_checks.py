@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
@@ -25,14 +24,6 @@ from nvccache.store.store import Store
 from unprivileged import NOBODY
 
 
-def bad(findings):
-    return [finding for finding in findings if finding.state == BAD]
-
-
-def tree(root):
-    return sorted(str(path) for path in root.rglob("*"))
-
-
 @pytest.fixture
 def root():
     """A cache with files in each part, outside pytest's directories, which only their owner may enter."""
@@ -52,19 +43,25 @@ def check(root, **variables):
     return list(cache_checks.check_cache(settings))
 
 
+def states(findings):
+    return [finding.state for finding in findings]
+
+
 def test_each_part_of_a_sound_cache_is_tried_and_nothing_stays_in_it(root):
-    before = tree(root)
-    assert [finding.state for finding in check(root)] == [GOOD]
-    assert [finding.state for finding in check(root, NVCCACHE_READONLY="1")] == [ODD, GOOD]
-    assert tree(root) == before
+    before = sorted(root.rglob("*"))
+    assert states(check(root)) == [GOOD]
+    assert states(check(root, NVCCACHE_READONLY="1")) == [ODD, GOOD]
+    assert sorted(root.rglob("*")) == before
+    root.chmod(0o2775)
+    assert [finding.topic for finding in check(root)] == ["cache", "trust"]
 
 
 def test_a_missing_cache_is_made_without_its_buckets(root):
     new = root.parent / "new"
     check(new, NVCCACHE_READONLY="1")
     assert not new.exists()
-    assert [finding.state for finding in check(new)] == [GOOD]
-    assert sorted(os.listdir(new)) == ["CACHEDIR.TAG"]
+    assert states(check(new)) == [GOOD]
+    assert os.listdir(new) == ["CACHEDIR.TAG"]
 
 
 @pytest.mark.parametrize("part", ["tmp", "journal", "locks", store.BLOB])
@@ -73,33 +70,27 @@ def test_a_part_that_cannot_be_written_is_named_with_its_owner(root, part):
     for path in (root, *root.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o666)
     (root / part).chmod(0o555)
-    with as_ordinary_user():
-        (found,) = bad(check(root))
+    if is_root := os.geteuid() == 0:
+        os.seteuid(NOBODY)
+    try:
+        findings = check(root)
+    finally:
+        if is_root:
+            os.seteuid(0)
+    (found,) = [each for each in findings if each.state == BAD]
     owner = f"of user {os.getuid()}, group {os.getgid()}, mode 555"
     expected = f"nothing can be stored in `{root / part}` ({owner}): Permission denied"
     assert (found.text, "docs/how-to/shared-cache.md" in found.details[0]) == (expected, True)
 
 
-@contextlib.contextmanager
-def as_ordinary_user():
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)
-
-
 @pytest.mark.parametrize("place", ["journal", store.BLOB])
 def test_a_link_in_place_of_a_part_is_bad_and_not_followed(root, tmp_path, place):
     shutil.rmtree(root / place)
-    (tmp_path / "elsewhere").mkdir()
-    (root / place).symlink_to(tmp_path / "elsewhere")
-    (found,) = bad(check(root))
-    assert "it is a link, or not a directory" in found.text
-    assert os.listdir(tmp_path / "elsewhere") == []
+    before = os.listdir(tmp_path)
+    (root / place).symlink_to(tmp_path)
+    (found,) = check(root)
+    assert found.state == BAD and "it is a link, or not a directory" in found.text
+    assert os.listdir(tmp_path) == before
 
 
 def test_a_full_disk_has_its_own_advice(root, monkeypatch):
@@ -107,65 +98,54 @@ def test_a_full_disk_has_its_own_advice(root, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", write)
-    (found,) = bad(check(root))
+    (found,) = check(root)
     assert "No space left" in found.text and "make room" in found.details[0]
-
-
-def test_a_cache_that_others_can_write_to_is_noted(root):
-    root.chmod(0o2775)
-    assert [finding.topic for finding in check(root)] == ["cache", "trust"]
 
 
 def test_a_directory_of_others_and_none_at_all_are_bad(tmp_path, monkeypatch):
     (tmp_path / "mine").write_text("")
-    before = tree(tmp_path)
     (found,) = check(tmp_path)
     assert found.state == BAD and "holds files but is not an nvccache cache" in found.text
-    assert tree(tmp_path) == before
+    assert "CACHEDIR.TAG" not in os.listdir(tmp_path)
     monkeypatch.setattr(config, "home_of", lambda environ: "")
     (found,) = cache_checks.check_cache(config.load({}))
     assert found.state == BAD and "there is no home directory" in found.text
 
 
-@pytest.fixture
-def filled(cache_dir):
-    """The files of a cache with a blob as it is, a compressed one, and the record of an object."""
+def spoil(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def rename(path):
+    path.rename(path.parent / ("0" * 64))
+
+
+def link(path):
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("damage", [spoil, rename, link, None])
+def test_damaged_files_are_named_stay_and_do_not_count_as_used(cache_dir, damage):
+    """A blob as it is, a compressed one, and the record of an object."""
     cache = Store(cache_dir)
     for content in (b"x" * 5000, b"y" * 5000):
         cache.add_blob(keys.digest_bytes(content), content, compress=content[:1] == b"y")
     object_record.add(["/b/a.o"], ObjectRecord("it is the first", "miss"), cache)
-    return [path for bucket in store.BUCKETS for path in Path(cache_dir, bucket).glob("*/*")]
-
-
-def check_files(cache_dir):
+    for path in [path for bucket in store.BUCKETS for path in Path(cache_dir, bucket).glob("*/*")]:
+        if damage:
+            damage(path)
+    files = [path for bucket in store.BUCKETS for path in Path(cache_dir, bucket).glob("*/*")]
+    before = [os.lstat(path).st_mtime_ns for path in files]
     (found,) = cache_checks.check_files(config.load({"NVCCACHE_DIR": cache_dir}))
-    return found
-
-
-def test_undamaged_files_are_good_and_unused(cache_dir, filled):
-    before = [path.stat().st_mtime_ns for path in filled]
-    found = check_files(cache_dir)
-    assert found.state == GOOD and found.text.startswith("3 files without damage, ")
-    assert [path.stat().st_mtime_ns for path in filled] == before
-
-
-def test_damaged_files_are_named_and_stay(cache_dir, filled):
-    for path in filled:
-        content = bytearray(path.read_bytes())
-        content[-1] ^= 1
-        path.write_bytes(content)
-    found = check_files(cache_dir)
+    assert [os.lstat(path).st_mtime_ns for path in files] == before
+    if not damage:
+        assert found.state == GOOD and found.text.startswith("3 files without damage, ")
+        return
     assert (found.state, found.text) == (BAD, "3 of 3 files damaged: they are made again when needed")
-    assert sorted(found.details) == sorted(str(path.relative_to(cache_dir)) for path in filled)
-    assert all(path.exists() for path in filled)
-
-
-def test_a_file_where_it_is_not_looked_up_and_a_link_are_damaged(cache_dir, filled):
-    path = next(path for path in filled if path.name == keys.digest_bytes(b"x" * 5000))
-    os.link(path, path.parent / ("0" * 64))
-    path.unlink()
-    path.symlink_to("/etc/passwd")
-    assert len(check_files(cache_dir).details) == 2
+    assert sorted(found.details) == sorted(str(path.relative_to(cache_dir)) for path in files)
 
 
 @pytest.fixture
@@ -197,28 +177,31 @@ def test_a_shim_must_be_first_on_path_and_find_a_compiler(programs):
 
 
 @pytest.mark.parametrize(
-    ("entries", "state", "mend"),
+    ("entries", "state"),
     [
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING={bin}/nvccache", GOOD, ""),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:UNINITIALIZED={bin}/time;{bin}/nvccache", GOOD, ""),
-        ("", ODD, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER="),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING=/gone/nvccache", BAD, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER="),
-        ("CMAKE_CUDA_COMPILER:FILEPATH={shim}/nvcc", GOOD, ""),
-        ("CMAKE_CUDA_COMPILER:FILEPATH={shim}/nvccache", BAD, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER="),
-        (None, ODD, ""),
+        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING={}/shim/nvccache", GOOD),
+        ("CMAKE_CUDA_COMPILER_LAUNCHER:UNINITIALIZED=/bin/true;{}/shim/nvccache", GOOD),
+        ("CMAKE_CUDA_COMPILER:FILEPATH={}/shim/nvcc", GOOD),
+        ("", ODD),
+        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING=/gone/nvccache", BAD),
+        ("CMAKE_CUDA_COMPILER:FILEPATH={}/shim/nvccache", BAD),  # CUDACXX='nvccache nvcc'
     ],
 )
-def test_a_build_directory(programs, entries, state, mend):
-    cuda = programs / "cuda"
-    for name in ("nvccache", "time"):
-        (cuda / name).symlink_to("/bin/true")
-    compiler = "CMAKE_CXX_COMPILER" if entries is None else "CMAKE_CUDA_COMPILER"
-    entries = (entries or "").format(bin=cuda, shim=programs / "shim")
-    text = f"# by CMake\n{compiler}:FILEPATH={cuda}/nvcc\n{entries}\n"
+def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixes_it(
+    programs, entries, state
+):
+    text = f"# by CMake\nCMAKE_CUDA_COMPILER:FILEPATH={programs}/cuda/nvcc\n{entries.format(programs)}\n"
     (programs / "CMakeCache.txt").write_text(text)
     found = doctor.check_build(str(programs))
-    assert (found.state, [line[: len(mend)] for line in found.mend]) == (state, [mend] if mend else [])
-    assert doctor.check_build(str(programs / "nowhere")).state == BAD
+    command = "".join(found.mend).partition("=")[0]
+    assert (found.state, command) == (state, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER" * (state != GOOD))
+
+
+def test_a_directory_without_cuda_or_cmake_has_nothing_to_fix(programs):
+    assert doctor.check_build(str(programs)).state == BAD
+    (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/bin/c++\n")
+    found = doctor.check_build(str(programs))
+    assert (found.state, found.mend) == (ODD, ())
 
 
 def test_wrong_settings_are_bad(cache_dir):

@@ -81,29 +81,29 @@ def test_a_command_loads_no_more_than_it_needs(cache_dir):
     assert not any(name.startswith(("tomllib", "zstandard")) for name in loaded)
 
 
-def run(argv, path):
+def run(argv, path="/nonexistent", before=""):
     environ = {"PATH": path, "HOME": "/nonexistent", "NVCCACHE_DISABLE": "1", "PYTHONPATH": SOURCE}
-    started = [sys.executable, "-c", PROGRAM, *argv]
+    started = [sys.executable, "-c", before + PROGRAM, *argv]
     done = subprocess.run(started, env=environ, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+def write_program(path):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("#!/bin/sh\necho compiled $1\n")
+    path.chmod(0o755)
 
 
 def test_an_nvcc_that_is_not_on_path_is_named_with_the_line_that_puts_it_there(tmp_path):
     """The child finds it as `discovery` finds that of a toolkit which is installed, but not on PATH."""
     nvcc = tmp_path / "cuda 13" / "nvcc"
-    nvcc.parent.mkdir()
-    nvcc.write_text("#!/bin/sh\necho compiled\n")
-    nvcc.chmod(0o755)
+    write_program(nvcc)
     before = f"from nvccache.toolkit import discovery; discovery._DEFAULT_NVCC = {str(nvcc)!r}; "
-    environ = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": SOURCE, "NVCCACHE_DISABLE": "1"}
-    words = [sys.executable, "-c", before + PROGRAM, "nvcc", "-c", "a.cu"]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
-    missing, hint = done.stderr.splitlines()
-    assert done.returncode == 127
-    assert missing == "nvccache: there is no compiler `nvcc` on PATH besides nvccache"
+    status, _, (missing, hint) = run(["nvcc", "-c", "a.cu"], before=before)
+    sentence = "nvccache: there is no compiler `nvcc` on PATH besides nvccache"
+    assert (status, missing) == (127, sentence)
     line = hint.removeprefix(f"hint: to use `{nvcc}`: `").removesuffix("`")
-    script = f"{line}; exec nvcc"
-    assert subprocess.check_output(["/bin/sh", "-c", script], env=environ, text=True) == "compiled\n"
+    assert subprocess.check_output(["/bin/sh", "-c", f"{line}; exec nvcc"], text=True) == "compiled\n"
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,12 @@ def test_an_nvcc_that_is_not_on_path_is_named_with_the_line_that_puts_it_there(t
     ],
 )
 def test_what_is_no_compiler_is_a_wrong_command_line(argv, status, sentence):
-    found, output, lines = run(argv, "/nonexistent")
+    found, output, lines = run(argv)
     assert (found, output, lines[0]) == (status, "", sentence)
     assert status != 2 or lines[1].startswith("Hint: to compile, name an nvcc first")
 
 
 def test_a_compiler_of_a_name_like_a_command_is_run(tmp_path):
-    program = tmp_path / "cleen"
-    program.write_text("#!/bin/sh\necho compiled $1\n")
-    program.chmod(0o755)
+    write_program(tmp_path / "cleen")
     assert run(["cleen", "a.cu"], str(tmp_path))[:2] == (0, "compiled a.cu\n")
     assert run(["cleen"], str(tmp_path))[0] == 2
