@@ -195,20 +195,6 @@ def _key_words(plan: Plan, kind: str, word: str = "") -> list[str]:
     return list(found)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "changed"),
-    [
-        ("c_noarch", "c_noarch_o", set()),
-        ("c_noarch", "O3", {"host_preprocess", "device_preprocess", "host_compile"}),
-        ("c_arch_sm80", "xptxas", {"ptxas", "fatbinary"}),
-    ],
-    ids=["the name of the object", "an optimization for the host", "an option of ptxas"],
-)
-def test_only_the_keys_change_of_stages_that_an_option_is_for(plans, one, other, changed):
-    pairs = zip(plans[one].stages, plans[other].stages, strict=True)
-    assert {stage.kind for stage, next_ in pairs if stage.key_argv != next_.key_argv} == changed
-
-
 def test_command_lines_are_split_as_nvcc_took_them(version):
     for name, case in corpus(version).items():
         words = tokens.scan(case.argv)

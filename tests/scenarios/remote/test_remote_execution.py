@@ -17,9 +17,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
 
 import casd
-import fake_engine
 from fake_engine import FakeEngine
-from nvccache import outcomes
 from nvccache.machine import slots
 from nvccache.remote_execution import work
 from nvccache.store import events
@@ -109,13 +107,6 @@ def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(workspace, eng
         assert ("cicc" in workspace.since(again)[1].ran()) == runs, variables
 
 
-def test_what_goes_wrong_elsewhere_is_compiled_here(workspace, engine):
-    engine.trouble = fake_engine.WRONG_DIGEST
-    places = compile_with(workspace, *TWO)
-    assert_made_by_nvcc(workspace, *TWO)
-    assert {*places["cicc"], *places["ptxas"]} == {"local"}
-
-
 def test_a_user_error_is_reported_as_by_nvcc(workspace, engine):
     workspace.write("a.cu", '__global__ void f(int *p) { asm("nonsense %0;" : "=r"(*p)); }\n')
     plain = workspace.plain("-c", "a.cu", "-o", "a.o")
@@ -126,7 +117,7 @@ def test_a_user_error_is_reported_as_by_nvcc(workspace, engine):
 
 
 def test_stats_count_what_the_engine_has_seen(workspace, engine):
-    """Two stages run there, two are in its action cache, and then it is full, and left alone."""
+    """Two stages run there, and two are in its action cache."""
     for _ in ("run", "cached"):
         compile_with(workspace)
         explained = printed(workspace, "explain", "a.o")
@@ -134,16 +125,6 @@ def test_stats_count_what_the_engine_has_seen(workspace, engine):
     assert explained.count(f"  from the action cache of {engine.url}") == 2
     found = json.loads(printed(workspace, "stats", "--json"))["executor"]
     assert (found["sent"], found["came_back"], engine.executed) == (4, 4, 2)
-    engine.trouble = fake_engine.FULL
-    compile_with(workspace, source=SOURCE.replace("2.5f", "4.5f"))
-    sentence = f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS['no_workers']}"
-    assert printed(workspace, "explain", "a.o").count(sentence) == 1
-    compile_with(workspace, source=SOURCE.replace("2.5f", "6.5f"))
-    report = json.loads(printed(workspace, "stats", "--json"))
-    # Each stage that is sent begins with a query of the engine's capabilities.
-    assert [name for name, _ in engine.seen].count("GetCapabilities") == 5
-    assert report["executor"] == {"sent": 5, "came_back": 4, "reasons": {"no_workers": 1}}
-    assert report["executor_outage"]["word"] == "no_workers"
 
 
 def test_a_launcher_carries_stages_too(workspace, tmp_path):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -17,20 +16,17 @@ from pathlib import Path
 import pytest
 
 from scenarios.remote.machines import ONE
-from support import certificates, fault_server, servers, servers_redis
+from support import certificates, fault_server
 
 
-@pytest.mark.parametrize(("fault", "word"), [("hang", "timeout"), ("500", "broken")])
-def test_a_server_that_fails_is_met_once_and_used_again_when_it_works(
-    server, filled, new_machine, fault, word
-):
+def test_a_server_that_hangs_is_met_once_and_used_again_when_it_works(server, filled, new_machine):
     server.files |= filled.files
-    server.fault = fault
+    server.fault = "hang"
     two = new_machine("two", server.url())
     made = two.compile()
     assert (made.outcome, made["a.o"]) == ("miss", filled.objects[ONE])
     connections = server.connections
-    assert connections and two.outages() == [word]
+    assert connections and two.outages() == ["timeout"]
     assert two.compile_with_empty_cache().outcome == "miss"
     assert server.connections == connections
     server.fault = ""
@@ -39,65 +35,15 @@ def test_a_server_that_fails_is_met_once_and_used_again_when_it_works(
     assert two.outages() == []
 
 
-@pytest.mark.parametrize("fault", ["404", "wrong bytes"])
-def test_an_answer_that_cannot_be_used_is_a_miss_and_no_outage(server, filled, new_machine, fault):
-    server.files |= filled.files
-    server.fault = fault
-    two = new_machine("two", server.url())
-    made = two.compile()
-    assert (made.outcome, made["a.o"]) == ("miss", filled.objects[ONE])
-    server.fault = ""
-    assert two.compile_with_empty_cache().outcome == "direct_hit"
-
-
-_S3 = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-
-
-@pytest.mark.by_default("redis")
-@pytest.mark.parametrize(
-    "url", ["redis://{}/0", "http://{}/cache", "s3://cache/nv?endpoint=http://{}&region=us-east-1"],
-    ids=["redis", "http", "s3"],
-)  # fmt: skip
-def test_a_place_that_accepts_connections_and_says_nothing_is_met_once(new_machine, url):
-    with fault_server.silent() as (port, accepted):
-        two = new_machine("two", url.format(f"{servers.HOST}:{port}"), **_S3)
-        assert two.compile().outcome == "miss"
-        connections = len(accepted)
-        assert two.outages() == ["timeout"]
-        assert two.compile_with_empty_cache().outcome == "miss"
-        assert len(accepted) == connections
-
-
-@pytest.mark.parametrize("trust", ["known", "unknown", "expired"])
+@pytest.mark.parametrize("trust", ["known", "expired"])
 def test_a_private_authority_is_trusted_if_it_is_named(tmp_path, filled, new_machine, trust):
     authority = certificates.authority(tmp_path / "ca")
     with fault_server.store(authority.sign("server", is_expired=trust == "expired")) as store:
         store.files |= filled.files
-        named = {} if trust == "unknown" else {"SSL_CERT_FILE": str(authority.certificate)}
-        two = new_machine("two", store.url(), **named)
+        two = new_machine("two", store.url(), SSL_CERT_FILE=str(authority.certificate))
         assert two.compile().outcome == ("direct_hit" if trust == "known" else "miss")
         assert two.outages() == ([] if trust == "known" else ["tls"])
         assert trust == "known" or not store.requests
-
-
-def test_a_full_redis_is_read_and_not_written_to_again(tmp_path, new_machine):
-    options = ["--maxmemory", "1mb", "--maxmemory-policy", "noeviction"]
-    with servers_redis.redis(tmp_path / "redis", *options) as redis:
-        redis.command("SET", "filler", bytes(1 << 20))
-
-        def refused():
-            counts = redis.command("INFO", "commandstats")
-            return re.findall(rb"cmdstat_set:calls=\d+.*rejected_calls=(\d+)", counts)
-
-        one = new_machine("one", f"{redis.url()},rw")
-        assert one.compile().outcome == "miss"
-        one.wait_for_uploader()
-        before = refused()
-        one.write("a.cu", "int nothing() { return 0; }\n")
-        assert one.compile().outcome == "miss"
-        one.wait_for_uploader()
-        assert refused() == before != []
-        assert one.outages() == ["full"]
 
 
 def test_a_directory_that_is_not_mounted_is_named_and_used_once_it_is(tmp_path, new_machine):
