@@ -176,8 +176,9 @@ class Config:
     """How large the cache may get, with a unit: `500M`, `20G` (powers of 1024); `0` is no limit. The least
     recently used entries are removed first."""
     base_dir: str = setting(as_path, "")
-    """A directory above your checkouts, which then share compiles: paths in a checkout count relative to the
-    working directory, also in module ids (Thrust, CUTLASS, `static` device variables)."""
+    """A directory above your checkouts, or a checkout with a `.git`: checkouts below it share compiles. nvcc
+    gets the paths of sources and include directories below it relative to the working directory, so
+    `__FILE__`, messages and dependency files have relative paths."""
     nvcc: str = setting(as_program, "")
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
     it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""

@@ -6,7 +6,7 @@ down. Everything after the common prefix is kept verbatim, so that the decoded p
 print in the other checkout. Paths outside the checkout are stored unchanged.
 
 `NVCCACHE_BASE_DIR` names a directory that holds checkouts: the checkout is its subdirectory that contains the
-working directory. If it is unset, no path is encoded.
+working directory, or the base directory itself if it has a `.git`. If it is unset, no path is encoded.
 
 Part of the hot path.
 """
@@ -35,8 +35,11 @@ class Relocation:
         self.base = _base_of(base_dir, cwd)  # empty if the working directory is outside
         inner = cwd[len(self.base) + 1 :] if self.base else ""
         self._parts = inner.split("/") if inner else []
+        is_checkout = bool(self.base) and os.path.lexists(self.base + "/.git")
         # Empty for no relocation.
-        self.checkout = "/".join([self.base, *self._parts[:1]]) if self.base else ""
+        self.checkout = (
+            "/".join([self.base, *self._parts[:1]]) if self._parts and not is_checkout else self.base
+        )
 
     def in_place(self) -> Relocation:
         """The same call, with all paths unchanged."""

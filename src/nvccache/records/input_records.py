@@ -226,25 +226,40 @@ def forget_parents_of(directory: str, input_record: InputRecord) -> None:
 def follows_directory(input_record: InputRecord) -> bool:
     """Whether the same command might read other files in another working directory.
 
-    It might if a relative name led to a file, or if a file was read in a directory with a relative name:
-    gcc opens system headers by their real path if that is shorter (-fcanonical-system-headers). Otherwise
-    relative names were at most those of directories in which nothing was found.
+    It might if a relative name led to a file, or if a file was read in a directory with a relative name.
+    Otherwise relative names were at most those of directories in which nothing was found.
     """
+    for directory, names in zip(input_record.directories, input_record.names, strict=True):
+        if _is_relative(directory) and any(name[0] not in (ABSENT, FOLDER) for name in names):
+            return True
     read = [*input_record.files, *(row[0] for row in (*input_record.dates, *input_record.duplicates))]
+    if any(map(_is_relative, (*read, *(path for path, _ in input_record.listings)))):
+        return True
+    return names_any_in(relative_places(input_record), input_record)
+
+
+def relative_places(input_record: InputRecord) -> set[str]:
+    """The real paths of all directories that relative names led to, and of files that are links."""
     folders = [
         ".",
         *input_record.plain,
         *(path for path, _ in (*input_record.links, *input_record.identities)),
+        *map(os.path.dirname, filter(_is_relative, input_record.files)),
     ]
     for directory, names in zip(input_record.directories, input_record.names, strict=True):
-        present = [name for name in names if name[0] != ABSENT]
-        if _is_relative(directory) and any(name[0] != FOLDER for name in present):
-            return True
-        folders += [os.path.join(directory, name[1:]) for name in present]
-    if any(map(_is_relative, (*read, *(path for path, _ in input_record.listings)))):
-        return True
-    within = tuple({f"{os.path.realpath(path)}/" for path in folders if _is_relative(path)})
-    return any(f"{path}/".startswith(within) for path in (*read, *input_record.directories))
+        folders += [os.path.join(directory, name[1:]) for name in names if name[0] != ABSENT]
+    return {os.path.realpath(path) for path in folders if _is_relative(path)}
+
+
+def names_any_in(places: Iterable[str], input_record: InputRecord, but: str = "") -> bool:
+    """Whether an absolute name leads into one of these places, and not into `but`.
+
+    gcc opens system headers by their real path if that is shorter (-fcanonical-system-headers).
+    """
+    within, excepted = tuple({f"{place}/" for place in places}), f"{but}/" if but else ""
+    read = [*input_record.files, *(row[0] for row in (*input_record.dates, *input_record.duplicates))]
+    absolute = (f"{path}/" for path in (*read, *input_record.directories) if not _is_relative(path))
+    return any(path.startswith(within) and not (but and path.startswith(excepted)) for path in absolute)
 
 
 def _is_relative(path: str) -> bool:

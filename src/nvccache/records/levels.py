@@ -40,6 +40,11 @@ def answer(request: Request) -> Answer | Bypass | None:
     if has_little_memory():
         return _bypass("little_memory")
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
+    if config.base_dir and isinstance(parsed, invocation.Invocation) and not parsed.is_query:
+        from nvccache.records.relative_arguments import relative_arguments
+
+        arguments = relative_arguments(request.arguments, config.base_dir, os.getcwd())
+        parsed = invocation.parse(arguments, request.environ)
     if isinstance(parsed, invocation.Bypass):
         return parsed
     if parsed.is_query and not _can_be_written(not parsed.output, has_messages=False):

@@ -186,7 +186,12 @@ class Recorder:
             return False  # no pass shows what its text says of the checkout
         if not all(known.is_free_of(checkout) for known in self.call.intermediates.passes.values()):
             return False
-        needle = os.fsencode(checkout)
+        # Relative names may lead out of the checkout, and so elsewhere in another one.
+        places = [checkout, *input_records.relative_places(inputs)]
+        root = os.path.commonpath(places)
+        if len(root) < 2 or input_records.names_any_in([root], inputs, but=checkout):
+            return False
+        needle = os.fsencode(root)
         return not any(needle in text or elf.hides_text(text) for text in self._texts(answer))
 
     def _texts(self, answer: Answer) -> list[bytes]:

@@ -1,7 +1,7 @@
 """The same command line in two checkouts or directories: nothing that one gets may be of the other.
 
-Below NVCCACHE_BASE_DIR records of one checkout may answer the other, also where sources and directories are
-named by absolute paths, as build systems do.
+Below NVCCACHE_BASE_DIR records of one checkout may answer the other. Sources and directories are named by
+absolute paths, as build systems do; nvcc gets relative ones.
 """
 
 from __future__ import annotations
@@ -46,8 +46,11 @@ class Checkouts:
 CASES = {
     "a unit that names no path": Checkouts(DIRECT_HIT),
     "__FILE__ in a header": Checkouts(
+        DIRECT_HIT, {"src/a.cu": '#include "h.h"\n', "inc/h.h": NAMED.format("__FILE__")}
+    ),
+    "a generated header that names the checkout": Checkouts(
         NO_DIRECT_HIT,
-        {"src/a.cu": '#include "h.h"\n', "inc/h.h": NAMED.format("__FILE__")},
+        {"src/a.cu": '#include "h.h"\n', "inc/h.h": NAMED.format('"{here}"')},
         names_itself=True,
     ),
     "a path in a macro": Checkouts(
@@ -57,27 +60,27 @@ CASES = {
 NAMES = ("one", "two")
 
 
-def call_in(checkouts: Checkouts, name: str) -> Call:
+def call_in(checkouts: Checkouts, name: str, *, is_relative: bool = False) -> Call:
+    """The call in a checkout; with relative paths it is the one that nvcc gets."""
     here = "{work}/b/" + name
-    line = f"-c {here}/src/a.cu {checkouts.options} -I{here}/inc -MD -MF a.d -o a.o".replace("{here}", here)
+    options = checkouts.options.replace("{here}", here)
+    prefix = "" if is_relative else f"{here}/"
+    line = f"-c {prefix}src/a.cu {options} -I{prefix}inc -MD -MF a.d -o a.o"
     return Call(line=line, directory=f"b/{name}", variables={"NVCCACHE_BASE_DIR": "{work}/b"})
 
 
 def check_out(workspace: Workspace, checkouts: Checkouts) -> tuple[Call, Call]:
     for name in NAMES:
         for path, text in {**SOURCES, **checkouts.sources}.items():
-            workspace.write(f"b/{name}/{path}", text)
+            here = str(workspace.directory / "b" / name)
+            workspace.write(f"b/{name}/{path}", text.replace("{here}", here))
     time.sleep(OLD_ENOUGH)
     one, two = (call_in(checkouts, name) for name in NAMES)
     return one, two
 
 
-def check_names(workspace: Workspace, made: Made) -> None:
-    """The second checkout's paths and none of the first's."""
-    one, two = (str(workspace.directory / "b" / name).encode() + b"/" for name in NAMES)
-    outputs = [made.stderr, *(content for _, content in made.files.values())]
-    assert not [text for text in outputs if one in text]
-    assert two in made["a.d"]
+def made_by_plain_in_second(workspace: Workspace, checkouts: Checkouts) -> Made:
+    return made_by_plain(workspace, call_in(checkouts, "two", is_relative=True))
 
 
 @pytest.mark.parametrize("rule", CASES)
@@ -89,8 +92,7 @@ def test_two_checkouts(workspace: Workspace, rule: str) -> None:
     time.sleep(OLD_ENOUGH)
     made = made_by_cache(workspace, second)
     check_outcome(made.outcome, checkouts.outcome, made)
-    check_names(workspace, made)
-    assert made == made_by_plain(workspace, second)
+    assert made == made_by_plain_in_second(workspace, checkouts)
     assert (os.fsencode(workspace.directory / "b/two") in made["a.o"]) == checkouts.names_itself
     time.sleep(OLD_ENOUGH)
     check_again(workspace, first, before, is_recorded=True)
@@ -104,23 +106,38 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
         (workspace.directory / "b" / name / "inc/h.h").unlink()
     made_by_cache(workspace, first)
     time.sleep(OLD_ENOUGH)
-    check_again(workspace, second, made_by_plain(workspace, second), is_recorded=True)
+    check_again(workspace, second, made_by_plain_in_second(workspace, checkouts), is_recorded=True)
     workspace.write("outside/h.h", value(2))
-    for call in (first, second):
-        made = made_by_cache(workspace, call)
-        assert made == made_by_plain(workspace, call)
+    assert made_by_cache(workspace, second) == made_by_plain_in_second(workspace, checkouts)
 
 
-def test_what_leads_both_into_one_checkout(workspace: Workspace) -> None:
+@pytest.mark.parametrize("led_by", ["variable", "include"])
+def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str) -> None:
     """Both read the file of the first checkout, so its edit counts for both."""
-    text = f"#include <led.h>\n{USER}extern const int y;\nconst int y = LED;\n"
+    include = "<led.h>" if led_by == "variable" else f'"{workspace.directory}/b/one/led/led.h"'
+    text = f"#include {include}\n{USER}extern const int y;\nconst int y = LED;\n"
     checkouts = Checkouts(NO_DIRECT_HIT, {"src/a.cu": text, "led/led.h": "#define LED 1\n"})
     first, second = check_out(workspace, checkouts)
-    workspace.environ["CPATH"] = f"{workspace.directory}/b/one/led"
+    if led_by == "variable":
+        workspace.environ["CPATH"] = f"{workspace.directory}/b/one/led"
     made_by_cache(workspace, first)
     workspace.write("b/one/led/led.h", "#define LED 2\n")
     time.sleep(OLD_ENOUGH)
-    assert made_by_cache(workspace, second) == made_by_plain(workspace, second)
+    assert made_by_cache(workspace, second) == made_by_plain_in_second(workspace, checkouts)
+
+
+def test_what_leads_out_of_the_checkout_leads_elsewhere_in_another_one(workspace: Workspace) -> None:
+    """gcc opens a system header by its real path where that is shorter, which names the first checkout."""
+    deep = "/".join(["d"] * (len(str(workspace.directory)) // 3 + 10))
+    for number, name in enumerate(NAMES):
+        workspace.write(f"{name}/sys/h.h", value(number))
+        workspace.write(f"{name}/{deep}/a.cu", "#include <h.h>\nextern const int x;\nconst int x = VALUE;\n")
+    time.sleep(OLD_ENOUGH)
+    for name in NAMES:
+        here = workspace.directory / name / deep
+        up = os.path.relpath(workspace.directory / name / "sys", here)
+        line = ("-c", "a.cu", "-isystem", up, "-o", "a.o")
+        both_ways(workspace, *line, cwd=here, NVCCACHE_BASE_DIR=str(workspace.directory / name), PWD=str(here))
 
 
 def test_a_directory_that_the_assembler_writes_down(workspace: Workspace) -> None:

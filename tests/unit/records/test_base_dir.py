@@ -103,3 +103,13 @@ def test_paths_within_a_word_are_kept_alike(word, kept):
     for checkout in ("one", "three"):
         given, expected = (text.replace("/base/one", f"/base/{checkout}") for text in (word, kept))
         assert Relocation("/base", f"/base/{checkout}").encode_within(given) == expected.replace("{1}", MARK)
+
+
+def test_a_base_directory_with_a_repository_is_itself_the_checkout(tmp_path):
+    for folder in ("build", "src"):
+        (tmp_path / folder).mkdir()
+    assert Relocation(str(tmp_path), str(tmp_path / "build")).checkout == str(tmp_path / "build")
+    (tmp_path / ".git").mkdir()
+    relocation = Relocation(str(tmp_path), str(tmp_path / "build"))
+    assert relocation.checkout == str(tmp_path)
+    assert relocation.encode(str(tmp_path / "src/a.cu")) == MARK + "1/src/a.cu"

@@ -1,0 +1,52 @@
+"""Below a base directory nvcc gets relative paths, as with ccache, and so sees the same in every checkout.
+
+`__FILE__`, messages, depfiles and line tables name what the compiler was given. Absolute paths of inputs and
+include directories below NVCCACHE_BASE_DIR become relative to the working directory; all other arguments stay
+as they are. Part of the hot path where a base directory is set.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.commandline.tokens import INPUT, Argument, UnknownOption, scan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LISTS = frozenset(["include-path", "system-include", "pre-include"])
+
+
+def relative_arguments(arguments: Sequence[str], base_dir: str, cwd: str) -> list[str]:
+    """The arguments for nvcc: as typed if the working directory is not below the base directory."""
+    real = os.path.realpath(base_dir)
+    scanned = scan(arguments)
+    if isinstance(scanned, UnknownOption) or not _is_below(cwd, real):
+        return list(arguments)
+    bases = (base_dir.rstrip("/"), real)
+    return [token for argument in scanned for token in _tokens(argument, bases, cwd)]
+
+
+def _tokens(argument: Argument, bases: tuple[str, str], cwd: str) -> tuple[str, ...]:
+    value = argument.value
+    if argument.name == INPUT:
+        return (_relative(argument.tokens[0], bases, cwd),)
+    if argument.name not in _LISTS or not value or '"' in value:
+        return argument.tokens
+    changed = ",".join(_relative(path, bases, cwd) for path in value.split(","))
+    return (*argument.tokens[:-1], argument.tokens[-1].removesuffix(value) + changed)
+
+
+def _relative(path: str, bases: tuple[str, str], cwd: str) -> str:
+    """The path from the working directory, if it leads to the same place: `..` behind a link does not."""
+    for base in bases:
+        if _is_below(path, base):
+            relative = os.path.relpath(bases[1] + path[len(base) :], cwd)
+            is_same = os.path.realpath(relative) == os.path.realpath(path)
+            return relative if is_same and relative[0] != "-" else path
+    return path
+
+
+def _is_below(path: str, base: str) -> bool:
+    return len(base) > 1 and f"{path}/".startswith(f"{base}/")

@@ -1,0 +1,57 @@
+"""Which arguments nvcc gets relative to the working directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nvccache.records.relative_arguments import relative_arguments
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A base directory with a checkout, whose `build` is the working directory, and links to it and in it."""
+    base = tmp_path / "base"
+    for folder in ("one/build", "one/src", "other/deep"):
+        (base / folder).mkdir(parents=True)
+    (base / "one/out").symlink_to(base / "other/deep")
+    (tmp_path / "link").symlink_to(base)
+    monkeypatch.chdir(base / "one/build")
+    return base
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("-c @/one/src/a.cu", "-c ../src/a.cu"),
+        ("-I@/one/inc -I @/one/inc", "-I../inc -I ../inc"),
+        ("-isystem=@/one/inc,/usr/x -include @/one/x.h", "-isystem=../inc,/usr/x -include ../x.h"),
+        ("-I@/one/build", "-I."),
+        ("-I@/one/out/x", "-I../out/x"),
+        # Not inputs or include directories, or not below the base.
+        ("-DX=@/one -o @/one/a.o -ccbin @/one/g++", "-DX=@/one -o @/one/a.o -ccbin @/one/g++"),
+        ("-I/usr/include -Irelative b.cu -I@x/inc", "-I/usr/include -Irelative b.cu -I@x/inc"),
+        # `..` behind a link leads elsewhere.
+        ("-I@/one/out/../x", "-I@/one/out/../x"),
+    ],
+)
+def test_paths_of_inputs_and_include_directories_below_the_base(base: Path, typed: str, given: str) -> None:
+    arguments = typed.replace("@", str(base)).split()
+    expected = given.replace("@", str(base)).split()
+    assert relative_arguments(arguments, str(base), str(base / "one/build")) == expected
+
+
+def test_a_base_directory_may_be_named_by_its_link(base: Path) -> None:
+    link = base.parent / "link"
+    for named in (base, link):
+        arguments = [f"{named}/one/src/a.cu"]
+        assert relative_arguments(arguments, f"{link}/", str(base / "one/build")) == ["../src/a.cu"]
+
+
+@pytest.mark.parametrize("other", ["/", "elsewhere", "one/src"])
+def test_a_base_directory_that_does_not_hold_the_working_directory_changes_nothing(
+    base: Path, other: str
+) -> None:
+    arguments = [f"{base}/one/src/a.cu"]
+    assert relative_arguments(arguments, str(base / other), str(base / "one/build")) == arguments
