@@ -137,7 +137,9 @@ def test_what_leads_out_of_the_checkout_leads_elsewhere_in_another_one(workspace
         here = workspace.directory / name / deep
         up = os.path.relpath(workspace.directory / name / "sys", here)
         line = ("-c", "a.cu", "-isystem", up, "-o", "a.o")
-        both_ways(workspace, *line, cwd=here, NVCCACHE_BASE_DIR=str(workspace.directory / name), PWD=str(here))
+        both_ways(
+            workspace, *line, cwd=here, NVCCACHE_BASE_DIR=str(workspace.directory / name), PWD=str(here)
+        )
 
 
 def test_a_directory_that_the_assembler_writes_down(workspace: Workspace) -> None:
