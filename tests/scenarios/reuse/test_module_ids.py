@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from scenarios.same_result.test_links import INTERNAL, compile_cached, identities, link
 from scenarios.support.both_ways import rebuild
 from scenarios.support.edits import COMMENT, FRONT, check_edit, compile_once, moved, put
+from scenarios.support.linking import INTERNAL, compile_cached, identities, link
 from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Counters, Workspace
 

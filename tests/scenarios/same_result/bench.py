@@ -21,6 +21,7 @@ import filelock
 from installations import launcher_of_tree
 from nvccache.store import event_totals
 from scenarios.same_result.lines.line import Line
+from scenarios.support.both_ways import described
 from scenarios.support.toolkits import CCBIN, HOST_OPTIONS
 from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 
@@ -84,6 +85,12 @@ class Bench:
         run = self._run([*argv, *self._arguments()], PATH=path)
         return run, self.workspace.counters()
 
+    def described(self, difference: str) -> str:
+        """A failure, with both command lines to paste, from the same files, and what `explain` says."""
+        self._put_back()
+        environ = dict(map(self._filled, self.line.environ.items()))
+        return described(self.workspace, self._arguments(), [difference], self.cwd, **environ)
+
     def reference(self) -> Run:
         with self._keep_directory() as kept:
             argv = [self.workspace.nvcc, *self._arguments(), "-keep", "-keep-dir", str(kept)]
@@ -112,9 +119,7 @@ class Bench:
         _copy(self.directory, self.pristine)
 
     def _run(self, argv: list[str], **variables: str) -> Run:
-        _copy(self.pristine, self.directory)
-        shutil.rmtree(self.temporary)
-        self.temporary.mkdir()
+        self._put_back()
         time.sleep(OLD_ENOUGH)
         environ = {**self.environ, **dict(map(self._filled, self.line.environ.items())), **variables}
         done = subprocess.run(
@@ -123,6 +128,11 @@ class Bench:
         files = {name: self._read(name) for name in _names(self.directory)}
         temporary = [_without_random_parts(name) for name in _names(self.temporary)]
         return Run(done.returncode, done.stdout, done.stderr, files, temporary)
+
+    def _put_back(self) -> None:
+        _copy(self.pristine, self.directory)
+        shutil.rmtree(self.temporary)
+        self.temporary.mkdir()
 
     def _arguments(self) -> list[str]:
         argv = [self._fill(word) for word in shlex.split(self.line.command)]

@@ -40,8 +40,3 @@ def test_every_outcome_is_in_a_line_that_is_run_by_default() -> None:
     assert names >= BY_DEFAULT
     assert EDITED_BY_DEFAULT <= BY_DEFAULT
     assert {line.warm for line in LINES if line.name in BY_DEFAULT} == {line.warm for line in LINES}
-
-
-def test_names_of_command_lines_are_unique() -> None:
-    names = [line.name for line in LINES]
-    assert sorted(set(names)) == sorted(names)

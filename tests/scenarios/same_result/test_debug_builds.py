@@ -17,6 +17,8 @@ from scenarios.support.both_ways import Made, both_ways, readable
 from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
 
+pytestmark = pytest.mark.light_by_default
+
 HEADER = """#include <stdlib.h>
 template <class T> __device__ T scaled(T value) {
   T twice = value * 2;
@@ -57,7 +59,7 @@ _NEVER_THE_SAME = re.compile(rb"(?:ident|checksum)=\w+|\b\d+:FUNCTION|\b[0-9a-f]
 
 
 @pytest.fixture
-def light(workspace: Workspace, toolkit: Path) -> Workspace:
+def light(workspace: Workspace) -> Workspace:
     (workspace.directory / "sub").mkdir()
     workspace.write("h.h", HEADER)
     workspace.write("a.cu", SOURCE)

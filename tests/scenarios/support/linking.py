@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,24 @@ MAIN = "extern __global__ void kernel(int *);\nint main() { kernel<<<1, 1>>>(nul
 ONE = ("-arch=sm_80",)
 TWO = ("-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90")
 LTO = ("-dlto", "-arch=sm_80")
+# Nothing here has external linkage, in device code or in host code.
+INTERNAL = """
+#ifndef VALUE
+#define VALUE 1
+#endif
+namespace {
+__device__ int counter = VALUE;
+__global__ void kernel(int *out) { *out = counter + VALUE; }
+template <typename T> __global__ void typed(T *out) { *out = T(counter); }
+struct AtStart {
+  AtStart() {
+    kernel<<<1, 1>>>((int *)0);
+    typed<int><<<1, 1>>>((int *)0);
+    typed<float><<<1, 1>>>((float *)0);
+  }
+} at_start;
+}
+"""
 
 
 def called(factor: int = 2, host: int = 1) -> str:
@@ -64,3 +84,42 @@ def where_libraries_are(place: Workspace) -> tuple[str, ...]:
     """13.0's profile does not say where wheels put libcudart_static.a."""
     toolkit = toolkit_of(place)
     return (f"-L{toolkit}/lib",) if (toolkit / "lib" / "libcudart_static.a").exists() else ("-cudart=shared",)
+
+
+def compile_cached(
+    workspace: Workspace, *argv: str | Path, cwd: Path | None = None, **variables: str
+) -> None:
+    result = workspace.cached(*argv, *HOST_OPTIONS, cwd=cwd, **variables)
+    assert result.status == 0, result.stderr
+    assert b"multiple" not in result.stderr
+
+
+def link(workspace: Workspace, objects: Sequence[str], mode: Sequence[str]) -> None:
+    """Device link and executable; then each object's kernels must be in there and be registered."""
+    workspace.write("main.cpp", "int main() { return 0; }\n")
+    toolkit = toolkit_of(workspace)
+    libraries = [f"-L{toolkit}/{name}" for name in ("lib64", "lib")]
+    options = [*HOST_OPTIONS, "-cudart=shared", *libraries]
+    if not any(
+        (toolkit / name).glob("libcudart.so*") for name in ("lib64", "lib", "targets/x86_64-linux/lib")
+    ):
+        pytest.skip(f"no libcudart in {toolkit}")
+    if mode != ("-c",):
+        result = workspace.plain("-dlink", *objects, "-o", "dlink.o", *options)
+        assert result.status == 0, result.stderr
+    result = workspace.plain("main.cpp", *objects, "-o", "program", *options)
+    assert result.status == 0, result.stderr
+    names = [identities(workspace, name) for name in objects]
+    assert {len(ids) for ids in names} == {1}, "the host registers other kernels than the device code has"
+    assert len(set.union(*names)) == len(objects), "two objects call their kernels the same"
+
+
+def identities(workspace: Workspace, name: str) -> set[str]:
+    """The module ids that an object's symbols and its device code hold."""
+    text = (workspace.directory / name).read_bytes()
+    registered = set(
+        re.findall(rb"__device_stub__ZN\d+_GLOBAL__N__([0-9a-f]{8}_\w+?)(?:6kernel|5typed)", text)
+    )
+    registered |= set(re.findall(rb"__fatbinwrap__([0-9a-f]{8}_\w+)", text))
+    registered |= set(re.findall(rb"_GLOBAL__N__([0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?:_\d+)?)[1-9]", text))
+    return {found.decode() for found in registered}

@@ -75,7 +75,7 @@ _ENVIRONMENT = (
     Line("both_flags", "a.cu", environ={"NVCC_PREPEND_FLAGS": "-ptx", "NVCC_APPEND_FLAGS": "-arch=sm_80"}),
     Line("flags_quoted", "-ptx macros.cu", environ={"NVCC_APPEND_FLAGS": '-DX="a b"'}),
     Line("flags_unknown", "-c a.cu", "bypass:unknown_option", environ={"NVCC_APPEND_FLAGS": "--nonsense"}),
-    Line("ccbin_variable", "-c a.cu -o a.o", environ={"NVCC_CCBIN": "{ccbin}"}),
+    Line("ccbin_variable", "-ptx a.cu", environ={"NVCC_CCBIN": "{ccbin}"}),
     Line("cpath", "-MMD -c included.cu", environ={"CPATH": "include:."}),
     Line("option_file", "--options-file flags.txt -c a.cu", files={"flags.txt": "-O2\n-lineinfo -o\nx.o"}),
     Line(

@@ -20,7 +20,7 @@ _MODES = (
     Line("ptx_only", "-gencode arch=compute_80,code=compute_80 -c a.cu -o a.o"),
     Line("two_ptx", "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=compute_90 -dc b.cu"),
     Line("all_major", "-arch=all-major -c a.cu -o a.o", since=(11, 5)),
-    Line("native", "-arch=native -c a.cu -o a.o", "stage_hit", since=(11, 5)),
+    Line("native", "-arch=native -ptx a.cu", "stage_hit", since=(11, 5)),
     Line("sm_90a", "-arch=sm_90a -c a.cu -o a.o", since=(12, 0)),
     Line("cuda_to_cpp", "-cuda a.cu -o a.cu.cpp.ii", "bypass:preprocessed_product"),
 )
