@@ -170,27 +170,43 @@ static ssize_t read_and_touch(int file, void *room, size_t size)
 """
 
 
-def test_what_was_touched_is_signed_again_once_its_dates_can_be_trusted(recorded, cache):
-    (path,) = recorded.records()
+def test_what_was_touched_is_signed_again_once_its_dates_can_be_trusted(launcher, compiler, cache):
+    made = replayed()
+    made.directories.append("parts")
+    made.names.append(["-a.h"])
+    made.directory_signatures.append((os.stat("parts").st_dev + 1, *signatures.signature_of("parts")[1:]))
+    assert launcher.record(compiler, ARGUMENTS, made, answer_of_call())
+    (path,) = launcher.records()
     before = path.read_bytes()
     os.utime("a.cu")
     make_again("early")
     os.symlink("../nowhere", "late/libm.so.6")
-    assert holds(recorded) and path.read_bytes() == before
+    assert holds(launcher) and path.read_bytes() == before
     time.sleep(3.1)
-    os.rename(f"{cache.root}/tmp", f"{cache.root}/moved")
-    assert holds(recorded) and path.read_bytes() == before, "a record that cannot be written is no fault"
-    os.rename(f"{cache.root}/moved", f"{cache.root}/tmp")
-    assert holds(recorded)
+    launcher.become = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))}
+    assert holds(launcher) and path.read_bytes() == before, "a record that cannot be written is no fault"
+    launcher.become = {}
+    assert holds(launcher)
     after = path.read_bytes()
-    for name, is_signed in (("a.cu", True), ("early", True), ("late", False)):
+    # Not that of a device on which dates may mean nothing, nor of a directory with a link.
+    for name, is_signed in (("a.cu", True), ("early", True), ("late", False), ("parts", False)):
         signature = struct.pack("=QQQqq", *signatures.signature_of(name))
         assert (signature in before, signature in after) == (False, is_signed), name
     assert (len(after), os.stat(path).st_mode & 0o777) == (len(before), 0o600)
     assert os.listdir(f"{cache.root}/tmp") == []
-    assert holds(recorded) and path.read_bytes() == after
+    assert holds(launcher) and path.read_bytes() == after
     Path("nowhere").touch()
-    assert not holds(recorded), "what a name leads to may change without its directory"
+    assert not holds(launcher), "what a name leads to may change without its directory"
+
+
+def test_a_fifo_is_no_empty_source(launcher, compiler):
+    Path("a.cu").write_bytes(b"")
+    time.sleep(0.15)
+    assert launcher.record(compiler, ARGUMENTS, replayed(), answer_of_call())
+    assert holds(launcher)
+    os.unlink("a.cu")
+    os.mkfifo("a.cu")
+    assert not holds(launcher)
 
 
 def test_a_file_that_changes_while_it_is_read_is_left_to_python(recorded, workers_base, tmp_path):

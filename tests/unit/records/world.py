@@ -67,6 +67,7 @@ def everything(signed: bool = True) -> InputRecord:
     made.plain = ["parts"]
     made.listings = [("parts", presence.digest_of_listing("parts"))]
     made.identities = [("early", "early"), ("listed/folder", "listed/folder"), ("listed/same", "early")]
+    made.identities += [("nowhere/one", "nowhere/one"), ("nowhere/two", "nowhere/two")]
     made.dates = [("late/a.h", presence.date_and_size("late/a.h"))]
     made.duplicates = [("late/a.h", "late/a.h", "late/a.h"), ("link", "late/a.h", "late/a.h")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
