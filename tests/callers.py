@@ -11,7 +11,7 @@ from subprocess import PIPE
 
 CALLER = """
 import atexit, os, subprocess, sys
-from nvccache.machine import jobserver, watchdog
+from nvccache.machine import watchdog
 
 def tool(script):
     environ = {**os.environ, "_NVCCACHE_SCRATCH": f"{scratch}/watched-0"}
@@ -19,8 +19,7 @@ def tool(script):
 
 scratch = sys.argv[1]
 atexit.register(open, f"{scratch}-ended", "w")
-tokens = jobserver.find(os.environ)
-g = watchdog.Watchdog.start(scratch, tokens)
+g = watchdog.Watchdog.start(scratch)
 os.makedirs(f"{scratch}/tmp/deep")
 for line in sys.stdin:
     print(repr(eval(line)), flush=True)
@@ -30,17 +29,10 @@ for line in sys.stdin:
 class Caller:
     """A call in a separate process, which evaluates the expressions sent to it."""
 
-    def __init__(self, scratch, ends):
+    def __init__(self, scratch):
         self.scratch = scratch
-        makeflags = f"-j5 --jobserver-auth={ends[0]},{ends[1]}" if ends else ""
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CALLER, str(scratch)],
-            env={**os.environ, "MAKEFLAGS": makeflags},
-            pass_fds=ends,
-            stdin=PIPE,
-            stdout=PIPE,
-            text=True,
-        )
+        argv = [sys.executable, "-c", CALLER, str(scratch)]
+        self.process = subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, text=True)
         self.watchdog = self.ask("g.pid")
 
     def tell(self, expression):
@@ -54,15 +46,6 @@ class Caller:
     def kill(self):
         self.process.kill()
         self.process.wait()
-
-
-def tokens_in(pipe):
-    """The tokens that lie in the pipe; they stay there."""
-    found = b""
-    while select.select([pipe[0]], [], [], 0)[0]:
-        found += os.read(pipe[0], 1)
-    os.write(pipe[1], found)
-    return bytes(sorted(found))
 
 
 def state_of(pid):

@@ -1,8 +1,7 @@
 """The client side of the GNU make jobserver: finding it in the environment, taking and giving tokens.
 
 A token is one byte in a pipe or fifo that make and all its clients share. A client that has read one may run
-one more job, and writes the same byte back afterwards. The watchdog is notified of each token, and returns
-those of a call that was killed.
+one more job, and writes the same byte back afterwards.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 # `--jobserver-fds` is the name before make 4.2.
 _OPTION = re.compile(r"--jobserver-(?:auth|fds)=(.*)", re.DOTALL)
 # make escapes blanks and backslashes in a word, such as the path of a fifo, by a backslash.
 _WORD = re.compile(r"(?:[^\s\\]|\\.)+", re.DOTALL)
 _FULL_PIPE_SECONDS = 0.01
-_TAKEN, _RETURNED = b"T", b"R"  # first byte of a message; the second is the token
-MESSAGE_BYTES = 2
 
 
 class Jobserver:
@@ -30,11 +27,10 @@ class Jobserver:
     single C call (`extend` of a `map`), which no Python signal handler can interrupt; the same for writing.
     """
 
-    __slots__ = ("_taken", "_written", "descriptor", "notify")
+    __slots__ = ("_taken", "_written", "descriptor")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self.notify: Callable[[bytes], None] = lambda message: None  # called for each token
         self._taken: list[bytes] = []
         self._written: list[int] = []  # the results of `write`, one for each token given back
 
@@ -44,7 +40,6 @@ class Jobserver:
             self._taken.extend(map(os.read, (self.descriptor,), (1,)))
         except OSError:
             return False
-        self.notify(_TAKEN + self._taken[-1])
         return True
 
     def give_back(self) -> None:
@@ -52,7 +47,6 @@ class Jobserver:
         if len(self._written) >= len(self._taken):
             return
         token = self._taken[len(self._written)]
-        self.notify(_RETURNED + token)
         while True:
             try:
                 self._written.extend(map(os.write, (self.descriptor,), (token,)))
@@ -67,13 +61,6 @@ class Jobserver:
     def give_back_all(self) -> None:
         for _ in self._taken[len(self._written) :]:
             self.give_back()
-
-    def apply(self, message: bytes) -> None:
-        """Apply a message from the process that takes and gives back tokens."""
-        if message[:1] == _TAKEN:
-            self._taken.append(message[1:])
-        else:
-            self._written.append(1)
 
 
 def find(environ: Mapping[str, str]) -> Jobserver | None:

@@ -1,10 +1,11 @@
 """The watchdog: a process that cleans up after its call if that is killed.
 
-The call reports each token of make's jobserver that it takes or gives back through a pipe. If the pipe ends,
-the call was killed: the watchdog kills its tools, removes the scratch directory and gives the tokens back. A
-call that ends kills its watchdog. Does not know stages: it finds the call's tools by SCRATCH_VARIABLE, which
-their children inherit. A process in a session of its own is none of them: it is a server that a tool has
-started for later compiles.
+It waits for the end of a pipe that only its call holds. If the pipe ends, the call was killed: the watchdog
+kills its tools and removes the scratch directory. A call that ends kills its watchdog. Does not know stages:
+it finds the call's tools by SCRATCH_VARIABLE, which their children inherit. A process in a session of its own
+is none of them: it is a server that a tool has started for later compiles.
+
+Tokens of make's jobserver that a killed call held are lost: its target has failed, and make stops.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import signal
 import time
 
 from nvccache.machine import process, scratch
-from nvccache.machine.jobserver import MESSAGE_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Watchdog:
         self._pipe = pipe
 
     @classmethod
-    def start(cls, path: str, jobserver: Jobserver | None) -> Watchdog | None:
+    def start(cls, path: str) -> Watchdog | None:
         """Fork the watchdog of a call with scratch directory `path`, which is absolute; None if that fails.
 
         Call this before creating the directory and before starting any thread. When it returns, signals to
@@ -54,25 +54,15 @@ class Watchdog:
         except OSError:
             return None
         try:
-            os.set_blocking(write_end, False)  # a suspended watchdog must not block its call
-            try:
-                pid = _fork(path, read_end, jobserver)
-            finally:
-                os.close(read_end)
-            found = cls(pid, write_end)
-            if jobserver:
-                jobserver.notify = found.send
-            return found
+            return cls(_fork(path, read_end), write_end)
         except BaseException as error:
             # Or the watchdog would wait for this process, whose signal handling waits for all children.
             os.close(write_end)
             if isinstance(error, OSError):
                 return None
             raise
-
-    def send(self, message: bytes) -> None:
-        with contextlib.suppress(OSError):
-            os.write(self._pipe, message)
+        finally:
+            os.close(read_end)
 
     def dismiss(self) -> None:
         """End the watchdog; idempotent.
@@ -87,7 +77,7 @@ class Watchdog:
             os.close(self._pipe)
 
 
-def _fork(path: str, pipe: int, jobserver: Jobserver | None) -> int:
+def _fork(path: str, pipe: int) -> int:
     """Returns the watchdog's pid, in the call only. Raises OSError, and what a signal handler raises.
 
     Signals are blocked around the fork and stay blocked in the watchdog, so that none of the call's handlers
@@ -98,7 +88,7 @@ def _fork(path: str, pipe: int, jobserver: Jobserver | None) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         pid = os.fork()
         if pid == 0:
-            _run(path, pipe, jobserver)
+            _run(path, pipe)
         with contextlib.suppress(OSError):  # it was killed
             os.setpgid(pid, pid)
         return pid
@@ -106,31 +96,25 @@ def _fork(path: str, pipe: int, jobserver: Jobserver | None) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _run(path: str, pipe: int, jobserver: Jobserver | None) -> NoReturn:
+def _run(path: str, pipe: int) -> NoReturn:
     """The watchdog's main function; never returns into the call's code."""
     try:
         gc.disable()  # must not run finalizers of the call's objects
-        _detach({pipe, jobserver.descriptor if jobserver else pipe})
+        # Descriptors first, since others wait for pipes to end and for locks.
+        for descriptor in map(int, os.listdir("/proc/self/fd")):
+            if descriptor != pipe:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in {0, 1, 2} - {pipe, null}:
+            os.dup2(null, descriptor)
+        os.chdir("/")
         scratch.sweep(*os.path.split(path))
-        while message := os.read(pipe, MESSAGE_BYTES):
-            if jobserver:
-                jobserver.apply(message)
+        os.read(pipe, 1)  # until the call has ended
         kill_tools(path)
-        _clean_up(path, jobserver)  # after killing: never more jobs than make allows
+        scratch.remove(path)
     finally:
         os._exit(0)
-
-
-def _detach(kept: set[int]) -> None:
-    """Release what was inherited; descriptors first, since others wait for pipes to end and for locks."""
-    for descriptor in map(int, os.listdir("/proc/self/fd")):
-        if descriptor not in kept:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in {0, 1, 2} - kept - {null}:
-        os.dup2(null, descriptor)
-    os.chdir("/")
 
 
 def kill_tools(path: str) -> None:
@@ -152,7 +136,7 @@ def kill_tools(path: str) -> None:
 def _tools_of(path: str) -> set[int]:
     """The processes of this session with the scratch directory, or a path in it, in their environment."""
     mark = b"\0%s=%s" % (SCRATCH_VARIABLE.encode(), os.fsencode(path))
-    found = set()
+    tools = set()
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with contextlib.suppress(OSError):
@@ -160,33 +144,37 @@ def _tools_of(path: str) -> set[int]:
                     settings = b"\0" + stream.read()
                 is_marked = mark + b"/" in settings or mark + b"\0" in settings
                 if is_marked and os.getsid(int(name)) == os.getsid(0):
-                    found.add(int(name))
-    return found
+                    tools.add(int(name))
+    return tools
 
 
 def within_scratch(path: str, jobserver: Jobserver | None, work: Callable[[], Result]) -> Result:
-    """Call `work` while the scratch directory exists; raises OSError if it cannot be created."""
-    watchdog, lock = None, -1
+    """Call `work` while the scratch directory exists; raises OSError if it cannot be created.
+
+    After it no token of make's jobserver is held.
+    """
+    watchdog: Watchdog | None = None
+    lock = -1
+
+    def clean_up() -> None:
+        scratch.remove(path)
+        if jobserver:
+            jobserver.give_back_all()
+        if watchdog:
+            watchdog.dismiss()
+
     try:
-        watchdog = Watchdog.start(path, jobserver)
+        watchdog = Watchdog.start(path)
         if watchdog:
             process.exempt(watchdog.pid)
         lock = scratch.make(path)
         return work()
     finally:
         try:
-            _clean_up(path, jobserver, watchdog)
+            clean_up()
         except process.Interrupted:  # raised at most once
-            _clean_up(path, jobserver, watchdog)
+            clean_up()
             raise
         finally:
             if lock >= 0:
                 os.close(lock)
-
-
-def _clean_up(path: str, jobserver: Jobserver | None, watchdog: Watchdog | None = None) -> None:
-    scratch.remove(path)
-    if jobserver:
-        jobserver.give_back_all()
-    if watchdog:
-        watchdog.dismiss()

@@ -54,7 +54,7 @@ class Tier:
         self._changed = threading.Condition()
         self._is_closed = False
         self._answers: dict[Name, tuple[bytes, int] | None] = {}  # a body, and the number of its remote
-        self._tried: dict[Name, tuple[_Client, float]] = {}  # where each name is looked up, and since when
+        self._tried: dict[Name, _Client] = {}  # where each name is looked up
         self._waiting = 0  # threads
         self._since = 0.0  # when the first of them began
         self._work: queue.SimpleQueue[Name] = queue.SimpleQueue()
@@ -90,7 +90,7 @@ class Tier:
             if not usable or self._is_closed or self.waited >= self._limit or not self._has_thread():
                 self._answers[name] = None
                 return
-            self._tried[name] = usable[0], float("inf")
+            self._tried[name] = usable[0]
             self.asked += name[3] == 0
         self._work.put(name)
 
@@ -120,7 +120,7 @@ class Tier:
                 break
             if client.fault:
                 continue
-            self._tried[name] = client, self._clock()
+            self._tried[name] = client
             try:
                 content = self._fetch(client, envelope.name_of(bucket, key), envelope.max_sealed_size(most))
                 if content is not None:
@@ -149,7 +149,7 @@ class Tier:
         return content
 
     def _answer(self, name: Name) -> tuple[bytes, int] | None:
-        """Wait for an answer; a remote that had most of the time without an answer is at fault."""
+        """Wait for an answer; a remote that has given none at all when time is up is at fault."""
         self._request(name)
         with self._changed:
             if not self._waiting:
@@ -165,8 +165,8 @@ class Tier:
                     self.waited += self._clock() - self._since
             if name in self._answers or self._is_closed:
                 return self._answers.get(name)
-            late, since = self._tried[name]
-        if not late.has_answered and self._clock() > since + self._limit / 2:
+            late = self._tried[name]
+        if not late.has_answered:
             self._note_fault(late, ServiceError("timeout"))
         return None
 

@@ -83,16 +83,14 @@ def test_each_fault_has_its_word(kind, answer, word):
         assert fault_of(service(server, kind).get, NAME, MOST) == word
 
 
-def test_a_port_without_a_server_is_unreachable():
-    with FaultyServer(says(200)) as server:
-        pass
-    for text in (f"{server.url}/p", f"redis://127.0.0.1:{server.port}"):
-        assert fault_of(opened(text, timeout=5).get, NAME, MOST) == "unreachable"
-
-
-def test_a_server_without_encryption_is_a_fault_of_tls():
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [("http://127.0.0.1:1/p", "unreachable"), ("redis://127.0.0.1:1", "unreachable"), ("{}/p", "tls")],
+)
+def test_a_server_that_cannot_be_reached_or_does_not_encrypt(url, word):
     with FaultyServer(says(400), ends=b"") as server:
-        assert fault_of(opened(f"https://127.0.0.1:{server.port}/p", timeout=5).get, NAME, MOST) == "tls"
+        url = url.format(server.url.replace("http:", "https:"))
+        assert fault_of(opened(url, timeout=5).get, NAME, MOST) == word
 
 
 def test_body_without_end_is_given_up_at_what_is_allowed():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-import threading
 
 import pytest
 
@@ -90,22 +90,18 @@ def test_permissions_are_those_of_the_directory(shared, top):
     assert stat.S_IMODE((top / "1" / "ab").stat().st_mode) & 0o777 == 0o775
 
 
-def test_partial_files_are_never_visible(shared):
-    contents = [bytes([number]) * 300_000 for number in range(4)]
-    stop = threading.Event()
+def test_file_is_visible_whole_or_not_at_all(shared, top, monkeypatch):
+    renamed = []
 
-    def write(content):
-        while not stop.is_set():
-            shared.put(NAME, content)
+    def rename(old, new):
+        renamed.append((os.path.getsize(old), os.path.exists(new)))
+        raise OSError(errno.ENOSPC, "full")
 
-    threads = [threading.Thread(target=write, args=(content,)) for content in contents]
-    for thread in threads:
-        thread.start()
-    seen = {shared.get(NAME, 10**6) for _ in range(100)}
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert seen - {None} <= set(contents)
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(ServiceError, match="it is full"):
+        shared.put(NAME, b"content")
+    assert renamed == [(7, False)]
+    assert [path for path in top.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")

@@ -138,14 +138,17 @@ def test_uploader_inherits_the_lock_and_no_second_one_is_started(directory, star
     assert int(lock) > 2
 
 
-def test_lock_is_free_if_no_uploader_could_be_started(directory, started, monkeypatch):
+def test_lock_is_free_if_no_uploader_could_be_started(directory, monkeypatch):
     monkeypatch.setattr(process, "start_detached", lambda *_: False)
     assert not uploads.start_uploader(directory, {})
     lock = uploads.take_lock(directory)
     assert lock is not None
     flock.release(lock)
-    # The layout knows the names: a queue that is not used for a day is removed; a lock may be held.
+
+
+def test_eviction_takes_a_queue_that_is_not_used_for_a_day_and_no_lock(directory):
     uploads.enqueue(directory, [FAR], ITEMS)
+    flock.release(uploads.take_lock(directory))
     names = [file.path for file in layout.slice_of(directory, (), layout.LAST_SLICE)]
     assert {name: layout.is_garbage(name) for name in names if name.startswith("remote/")} == {
         "remote/lock": False, "remote/queue": True,
