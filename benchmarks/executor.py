@@ -1,21 +1,18 @@
-"""What a build gains from workers, and what a faulty engine costs it.
+"""What a build gains from workers.
 
-    python benchmarks/executor.py [--units 16] [--seconds 3] [--remote 4] [--faults]
+    python benchmarks/executor.py [--units 16] [--seconds 3] [--remote 4]
 
 The engine is buildbox-casd on this machine (tests/casd.py). Tools only sleep, so that this machine can act
-as several: two cores here, and `--remote` in the engine. `--faults` also builds with engines that are killed
-at a random moment, have no workers, or never answer (tests/fake_engine.py). Fails if a product is wrong.
+as several: two cores here, and `--remote` in the engine. Fails if a product is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -119,22 +116,6 @@ class Build:
         return Counter(stage.where for stage in stages)
 
 
-def faults(build: Build, alone: float, remote: int, seed: int) -> None:
-    """Print the times of builds with a faulty engine, compared with one without an engine."""
-    fake_engine = importlib.import_module("fake_engine")
-    jobs = LOCAL + remote
-    moment = random.Random(seed).uniform(0.5, alone / 3)
-    with casd.serving(build.folder / "killed-casd", remote) as url:
-        timer = threading.Timer(moment, casd.running[url].kill)
-        timer.start()
-        show(f"killed after {moment:.1f} s", build.run(jobs, "killed", url), alone)
-        timer.cancel()
-    for trouble in (fake_engine.NO_WORKERS, fake_engine.SILENT):
-        engine = fake_engine.FakeEngine(build.folder, trouble)
-        show(trouble, build.run(jobs, trouble.replace(" ", "-"), engine.url), alone)
-        engine.stop()
-
-
 def show(engine: str, seconds: float, alone: float, note: object = "") -> None:
     print(f"| {engine} | {seconds:.1f} | {seconds / alone:.2f} | {note} |", flush=True)
 
@@ -144,8 +125,6 @@ def main() -> int:
     parser.add_argument("--units", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=3.0, help="of cicc; ptxas sleeps a third of it")
     parser.add_argument("--remote", type=int, default=4, help="cores in the engine")
-    parser.add_argument("--faults", action="store_true")
-    parser.add_argument("--seed", type=int, default=1, help="of the random moment")
     chosen = parser.parse_args()
     if not casd.find().startswith("/"):
         print(casd.find(), file=sys.stderr)
@@ -159,8 +138,6 @@ def main() -> int:
         with casd.serving(Path(name) / "casd", chosen.remote) as url:
             seconds = build.run(jobs, "away", url)
         show(f"{chosen.remote} cores", seconds, alone, build.places("away"))
-        if chosen.faults:
-            faults(build, alone, chosen.remote, chosen.seed)
     return 0
 
 
