@@ -79,7 +79,6 @@ def _names() -> list[str]:
         "LARGE_LOG": event_line.LARGE,
         "NESTED": real_nvcc.NESTED,
         "WORTH_CLONING": products.WORTH_CLONING,
-        "BLOCK": products.BLOCK,
         "MOST_PRODUCTS": replay.MOST_PRODUCTS,
         "LINK_TRIES": products.TRIES,
     }

@@ -7,10 +7,10 @@ happens here, but a new file gets its name only once it is complete:
 
     no file             written without a name (O_TMPFILE), then linked
     unlinked first      the same, with the old file unlinked right before
-    overwritten         in place, after its blocks have been reserved; a torn file is removed
+    overwritten         in place; a torn file is removed
 
 An unnamed file disappears with its process, however that ends. On a file system without O_TMPFILE, such as
-NFS, a new file is written under its name as nvcc writes it, and removed if not all products can be written.
+NFS, a new file is written under its name as nvcc writes it, and removed if that fails.
 
 The depfile of -MD and -MMD is generated for each call, since it names the call's output. Its format was
 compared with nvcc's on 11.8 to 13.5; passes.py decides which files it lists.
@@ -22,13 +22,13 @@ import _signal  # type: ignore[import-not-found]  # `signal` itself loads enum, 
 import os
 import stat
 
+from nvccache.files import untrusted
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.records.record import Result
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 WORTH_CLONING = 1 << 20  # bytes; importing fcntl to clone a smaller product takes longer than writing it
-BLOCK = 512  # bytes in the unit of st_blocks
 TRIES = 3  # another process may create a file of the same name at the same time
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 RESTORED, LOST, UNWRITABLE = "restored", "lost", "unwritable"
@@ -59,155 +58,111 @@ class Product:
 def write_all(products: Sequence[Product]) -> None:
     """Write these products, in this order.
 
-    Raises OSError, or ValueError for an invalid name; if there was no room for one, none has been written. A
-    destination that is no regular file, or is our standard output or error, is an error as well: left to
-    nvcc.
+    Raises OSError, or ValueError for an invalid name; the product that failed is then left as it was, or
+    removed, so that make notices. A destination that is no regular file, or is our standard output or error,
+    is an error as well: left to nvcc.
     """
-    pending: list[_Pending] = []
     # No watchdog cleans up after a direct hit that is stopped by a signal.
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         for product in products:
             if product.destination != os.devnull:
-                pending.append(_Pending(product))
-                pending[-1].prepare()
-        for one in pending:
-            one.commit()
+                _write(product)
     finally:
-        for one in pending:
-            one.close()
         _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
 
 
-class _Pending:
-    """A product being written: invisible before `commit`; `close` undoes what was not committed."""
-
-    __slots__ = ("_before", "_created", "_descriptor", "_is_torn", "_product")
-
-    def __init__(self, product: Product) -> None:
-        self._product = product
-        self._descriptor = -1
-        self._before: os.stat_result | None = None  # the status of the file to be overwritten
-        self._created = ""  # the path of a file that has its name before it is committed
-        self._is_torn = False
-
-    def prepare(self) -> None:
-        """Write the content, or reserve room for it."""
-        destination = self._product.destination
-        try:
-            found = os.stat(destination)
-        except FileNotFoundError:
-            if os.path.islink(destination):
-                self._open_existing()
-            else:
-                self._write_new()
-            return
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError("a product that is no regular file")
-        if not self._product.unlink_first or not found.st_size:  # the condition of binutils
-            self._open_existing()
-            return
-        try:
-            self._write_new()
-        except PermissionError:  # the directory is not writable: gas writes into the file then
-            self._open_existing()
-
-    def commit(self) -> None:
-        if not self._before and not self._created and not self._link():
-            os.close(self._descriptor)
-            self._descriptor = -1
-            self._open_existing()
-        if self._before:
-            self._is_torn = True
-            _fill(self._descriptor, self._product)
-            os.ftruncate(self._descriptor, len(self._product.content))
-            self._before = None
-        self._created = ""
-
-    def close(self) -> None:
-        """Undo what was not committed. If a file's old content is lost, remove it, so that make notices."""
-        if self._created or (self._is_torn and self._before):
-            _succeeds(os.unlink, self._created or self._product.destination)
-        elif self._before:
-            before, now = self._before, os.fstat(self._descriptor)
-            if now.st_size != before.st_size:
-                _succeeds(lambda size: os.ftruncate(self._descriptor, size), before.st_size)
-            if os.fstat(self._descriptor).st_mtime_ns != before.st_mtime_ns:  # even if fallocate failed
-                times = (before.st_atime_ns, before.st_mtime_ns)
-                _succeeds(lambda ns: os.utime(self._descriptor, ns=ns), times)
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-
-    def _write_new(self) -> None:
-        destination, flags = self._product.destination, os.O_RDWR | os.O_CLOEXEC
-        try:
-            self._descriptor = os.open(os.path.dirname(destination) or ".", flags | os.O_TMPFILE, 0o666)
-        except OSError:
-            if self._product.unlink_first and os.path.lexists(destination):
-                os.unlink(destination)
-            self._descriptor = os.open(destination, flags | os.O_CREAT | os.O_EXCL, 0o666)
-            self._created = destination
-        _fill(self._descriptor, self._product)
-
-    def _link(self) -> bool:
-        """Link the file to its name; False if it has to be written into the existing file instead."""
-        destination = self._product.destination
-        os.utime(self._descriptor)  # a product committed later must not be older
-        for _ in range(TRIES):
-            if self._product.unlink_first:
-                _succeeds(os.unlink, destination)
-            try:
-                # Only with src_dir_fd, which the absolute path makes irrelevant, does Python follow the link.
-                path = f"/proc/self/fd/{self._descriptor}"
-                os.link(path, destination, src_dir_fd=self._descriptor)
-                return True
-            except FileExistsError:
-                if not self._product.unlink_first:
-                    return False
-            except OSError:
-                return False
-        return False
-
-    def _open_existing(self) -> None:
-        """Open the file as nvcc's tools do, so that the kernel refuses whatever it would refuse them."""
-        destination = self._product.destination
-        created = "" if os.path.exists(destination) else os.path.realpath(destination)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-        self._descriptor = os.open(destination, flags, 0o666)
-        self._before, self._created = os.fstat(self._descriptor), created
-        if not stat.S_ISREG(self._before.st_mode) or self._is_stream(self._before):
-            self._before = None
-            raise OSError("a product that is no regular file, or one of our streams")
-        size = len(self._product.content)
-        if size > min(self._before.st_size, self._before.st_blocks * BLOCK):
-            os.posix_fallocate(self._descriptor, 0, size)
-
-    def _is_stream(self, file: os.stat_result) -> bool:
-        """Whether it is our standard output or error: its text interleaves with that of nvcc's tools."""
-        for number in (1, 2):
-            try:
-                if number != self._descriptor and os.path.samestat(os.fstat(number), file):
-                    return True
-            except OSError:  # it is closed
-                continue
-        return False
-
-
-def _succeeds(action: Callable[[Any], object], argument: object) -> bool:
+def _write(product: Product) -> None:
+    destination = product.destination
     try:
-        action(argument)
+        old = os.stat(destination)
+    except FileNotFoundError:
+        old = None
+    if old and not stat.S_ISREG(old.st_mode):
+        raise OSError("a product that is no regular file")
+    is_replaced = old is not None and product.unlink_first and old.st_size > 0  # the condition of binutils
+    if is_replaced or (old is None and not os.path.islink(destination)):
+        try:
+            if _write_new(product):
+                return
+        except PermissionError:  # the directory is not writable: gas writes into the file then
+            if not is_replaced:
+                raise
+    _overwrite(product)
+
+
+def _write_new(product: Product) -> bool:
+    """Write a new file; False if the content has to be written into an existing one instead."""
+    destination, flags, is_named = product.destination, os.O_RDWR | os.O_CLOEXEC, False
+    try:
+        descriptor = os.open(os.path.dirname(destination) or ".", flags | os.O_TMPFILE, 0o666)
     except OSError:
-        return False
-    return True
+        if product.unlink_first and os.path.lexists(destination):
+            os.unlink(destination)
+        descriptor = os.open(destination, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        is_named = True
+    try:
+        _fill(descriptor, product)
+        return is_named or _link(descriptor, product)
+    except BaseException:
+        if is_named:
+            untrusted.remove(destination)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _link(descriptor: int, product: Product) -> bool:
+    """Link a file without a name to its destination."""
+    for _ in range(TRIES):
+        if product.unlink_first:
+            untrusted.remove(product.destination)
+        try:
+            # Only with src_dir_fd, which the absolute path makes irrelevant, does Python follow the link.
+            os.link(f"/proc/self/fd/{descriptor}", product.destination, src_dir_fd=descriptor)
+            return True
+        except FileExistsError:
+            if not product.unlink_first:
+                return False
+        except OSError:
+            return False
+    return False
+
+
+def _overwrite(product: Product) -> None:
+    """Write into an existing file, opened as nvcc's tools do: the kernel refuses what it would refuse them."""
+    path = os.path.realpath(product.destination)
+    descriptor = os.open(product.destination, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or _is_stream(status, descriptor):
+            raise OSError("a product that is no regular file, or one of our streams")
+        try:
+            _fill(descriptor, product)
+            os.ftruncate(descriptor, len(product.content))
+        except BaseException:
+            untrusted.remove(path)  # its old content is lost
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _is_stream(file: os.stat_result, descriptor: int) -> bool:
+    """Whether it is our standard output or error: its text interleaves with that of nvcc's tools."""
+    for number in (1, 2):
+        try:
+            if number != descriptor and os.path.samestat(os.fstat(number), file):
+                return True
+        except OSError:  # it is closed
+            continue
+    return False
 
 
 def _fill(descriptor: int, product: Product) -> None:
     """Write the content into a file, or clone the blob if the file system can; raises OSError."""
     content = product.content
     if len(content) < WORTH_CLONING or not _clone(product.raw_blob, descriptor, content):
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        untrusted.write_all(descriptor, content)
 
 
 def _clone(source: str, target: int, content: bytes) -> bool:

@@ -16,7 +16,7 @@ import time
 from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store import event_line, events, locks
-from nvccache.store.directory import Directory
+from nvccache.store.directory import Directory, LockTimeoutError
 from nvccache.store.event_line import FOLDER, LOG, LOGS, Event, RemoteUse
 from nvccache.store.events import JournalError, cause, where
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Totals = dict[str, Any]  # nested; the leaves are numbers
 
 _TOTALS = "totals-v3.json"
-_LOCK, _LOCK_SECONDS = f"{locks.FOLDER}/journal.lock", 10.0
+_LOCK, _LOCK_SECONDS = "journal", 10.0
 _LARGEST_TOTALS = 1 << 24
 _NO_STAGES = dict.fromkeys(("hit", "miss", "replayed", "seconds", "seconds_saved"), 0)
 
@@ -79,12 +79,14 @@ def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
     if not events.logs(root):
         return zeros(stages)
     try:
-        with locks.held(root, _LOCK, _LOCK_SECONDS):
+        with locks.hold(root, _LOCK, _LOCK_SECONDS, locks.with_filelock):
             before, new = _current(root), _Stored()
             new.folded, new.zeroed = _read(root).folded, time.time()
             new.first = new.zeroed
             _write(root, new)
             return _document(before, stages)
+    except LockTimeoutError as error:
+        raise JournalError(f"cannot reset the counts: {error}") from None
     except OSError as error:
         if isinstance(error.__context__, PermissionError):
             error = error.__context__  # the lock file could not be created
@@ -103,7 +105,10 @@ def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
 def fold(cache: str | Directory) -> None:
     """Rename a large log, and add the one before the last to the totals; not if another process does so."""
     root = directories.at(cache)
-    with contextlib.suppress(OSError, JournalError), locks.held(root, _LOCK, 0.0):
+    with (
+        contextlib.suppress(OSError, JournalError, LockTimeoutError),
+        locks.hold(root, _LOCK, 0.0, locks.with_filelock),
+    ):
         if root.status(f"{FOLDER}/{LOG}").st_size < event_line.LARGE:
             return
         stored = _read(root)

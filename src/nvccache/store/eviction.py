@@ -22,7 +22,7 @@ from nvccache.values import dataclass
 
 _TARGET_SHARE = 0.9  # of the limit that eviction leaves, so that not every call has to evict
 _STALE_SECONDS = 24 * 3600  # after which a temporary file is abandoned
-_RECOUNT_SECONDS = 60  # between two slices: four hours of builds recount all of them
+_RECOUNT_SECONDS = 60  # between two recounts of a part
 _AHEAD_SECONDS = 3600  # by which the dates of a file server may be in the future
 _BATCH = 100  # files removed before the lock of the shard is released for others
 # Limits of a call that stores something: files to scan (all of a small cache), seconds for that, and seconds
@@ -121,32 +121,28 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
     now = time.time()
     with layout.count_for_update(root) as count:
         count.add(added)
-        is_over = max_bytes > 0 and count.total > max_bytes
         is_recent = 0 <= now - count.counted_at < _RECOUNT_SECONDS
-        if not is_over and is_recent and count.is_complete:
+        if is_recent and (not max_bytes or count.total <= max_bytes):
             return
-        before = count.copy()
-        first = count.advance()
-    most = _MOST_FILES_PER_CALL if is_over or not before.is_complete else 0
-    files, sizes = _scan(root, first, most, now)
-    count = before.copy()
-    count.merge(sizes, before, now)
-    if max_bytes and count.total > max_bytes:
+        first, count.counted_at = count.advance(), int(now)
+        known = count.bytes
+    files, sizes = _scan(root, first, now)
+    total = sum(known) + sum(size - known[number] for number, size in sizes.items())
+    if max_bytes and total > max_bytes:
         # Evict from each slice its share of the excess, whatever its size: otherwise one large file would
         # evict all others in its slice.
-        wanted = (count.total - _TARGET_SHARE * max_bytes) * len(sizes) / layout.SLICES
+        wanted = (total - _TARGET_SHARE * max_bytes) * len(sizes) / layout.SLICES
         doomed = _files_worth(wanted, _least_recently_used(files, now))
         for file in _remove(root, doomed, _REMOVAL_SECONDS):
             sizes[int(_folder(file), 16)] -= file.size
     with layout.count_for_update(root) as count:
-        count.merge(sizes, before, now)
+        # What other calls have added meanwhile to these slices is counted next time.
+        for number, size in sizes.items():
+            count.bytes[number] = size
 
 
-def _scan(root: Directory, first: int, most: int, now: float) -> tuple[list[File], dict[int, int]]:
-    """The files in some slices, from `first` on, until there are `most` of them or time is up.
-
-    And the bytes in each slice.
-    """
+def _scan(root: Directory, first: int, now: float) -> tuple[list[File], dict[int, int]]:
+    """The files in as many slices, from `first` on, as a call may look at; and the bytes in each slice."""
     until = time.monotonic() + _SCAN_SECONDS
     files: list[File] = []
     sizes: dict[int, int] = {}
@@ -159,7 +155,7 @@ def _scan(root: Directory, first: int, most: int, now: float) -> tuple[list[File
             found = layout.slice_of(root, buckets, number)
             sizes[number] = sum(file.size for file in found)
             files += found
-        if len(files) >= most or time.monotonic() > until:
+        if len(files) >= _MOST_FILES_PER_CALL or time.monotonic() > until:
             break
     return files, sizes
 

@@ -7,8 +7,8 @@ match the files of other versions as well.
 
 A slice is the contents of all folders with one name, such as `ab`, in all buckets; the last slice is what is
 outside the buckets. A call that stores something adds to the count. Slices are recounted in turn
-(eviction.py), which corrects for calls that were killed before they added theirs. A file with impossible
-numbers is discarded, and everything is recounted.
+(eviction.py), which corrects for calls that were killed before they added theirs. If the file is missing or
+damaged, everything is recounted.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ SHARDS = 256  # of the count
 LAST_SLICE = SHARDS  # the number of the last slice
 SLICES = SHARDS + 1
 _STRIDE = 98  # from one slice to the next, so that concurrent calls scan slices that are far apart
-_UNKNOWN = -1
-_MOST_BYTES = 10**15
 _LONGEST = 1 << 13  # bytes of the file
 _LOCK = "usage"
 _LOCK_SECONDS = 0.1
@@ -99,49 +97,31 @@ def is_garbage(path: str) -> bool:
 
 
 class Count:
-    """The running count: bytes of all slices."""
+    """The running count: bytes of all slices, 0 for those that have not been counted yet."""
 
     __slots__ = ("bytes", "counted_at", "next")
 
     def __init__(self) -> None:
-        self.bytes = [_UNKNOWN] * SLICES
+        self.bytes = [0] * SLICES
         self.next = 0
         self.counted_at = 0  # seconds since the epoch
 
     @property
     def total(self) -> int:
-        """A lower bound: slices that have not been counted are missing."""
-        return sum(size for size in self.bytes if size != _UNKNOWN)
-
-    @property
-    def is_complete(self) -> bool:
-        return _UNKNOWN not in self.bytes
+        return sum(self.bytes)
 
     def add(self, added: Mapping[str, int]) -> None:
         """Add the bytes by which folders have grown, by their names such as `ab`."""
         for shard, size in added.items():
-            # A name that comes from a remote may be no key, and belongs to no slice.
-            number = int(shard, 16) if SHARD.fullmatch(shard) else _UNKNOWN
-            if number != _UNKNOWN and self.bytes[number] != _UNKNOWN:
+            if SHARD.fullmatch(shard):  # a name that comes from a remote may be no key, and in no slice
+                number = int(shard, 16)
                 self.bytes[number] = max(0, self.bytes[number] + size)
-
-    def merge(self, counted: Mapping[int, int], before: Count, now: float) -> None:
-        """Take over recounted slices, and keep what other calls added since the count was `before`."""
-        for number, size in counted.items():
-            added = self.bytes[number] - before.bytes[number] if before.bytes[number] != _UNKNOWN else 0
-            self.bytes[number] = size + max(0, added)
-        self.counted_at = int(now)
 
     def advance(self) -> int:
         """The slice to scan now; the next call gets another one."""
         first = self.next
         self.next = (first + _STRIDE) % SLICES
         return first
-
-    def copy(self) -> Count:
-        other = Count()
-        other.bytes, other.next, other.counted_at = list(self.bytes), self.next, self.counted_at
-        return other
 
 
 @contextlib.contextmanager
@@ -154,15 +134,13 @@ def count_for_update(root: Directory) -> Iterator[Count]:
 
 
 def read_count(root: Directory) -> Count:
-    try:
-        numbers = root.read(USAGE, _LONGEST)[0].split()
-        following, counted_at, *sizes = [int(number) for number in numbers if len(number) < 20]
-    except (OSError, ValueError):
-        return Count()
     count = Count()
-    if len(sizes) == SLICES and 0 <= following < SLICES:
-        count.bytes = [size if 0 <= size < _MOST_BYTES else _UNKNOWN for size in sizes]
-        count.next, count.counted_at = following, counted_at
+    try:
+        following, counted_at, *sizes = map(int, root.read(USAGE, _LONGEST)[0].split())
+    except (OSError, ValueError):
+        return count
+    if len(sizes) == SLICES and following in range(SLICES):
+        count.bytes, count.next, count.counted_at = [max(0, size) for size in sizes], following, counted_at
     return count
 
 

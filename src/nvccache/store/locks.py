@@ -26,16 +26,16 @@ _POLL_SECONDS = 0.005
 @contextlib.contextmanager
 def hold(
     directory: Directory,
-    shard: str,
+    name: str,
     seconds: float | None = None,
     take: Callable[[int], bool] = flock.take,
 ) -> Iterator[None]:
-    """Hold the lock of a shard in a `with` block while adding or removing files.
+    """Hold a lock in a `with` block: that of a shard while adding or removing files, or another one.
 
     Waits at most for `seconds`, or until the call has used up its waiting time. Raises OSError, and
     LockTimeoutError.
     """
-    path = f"{FOLDER}/{shard}.lock"
+    path = f"{FOLDER}/{name}.lock"
     started = time.monotonic()
     left = max(0.0, _LOCK_SECONDS - directory.seconds_waited) if seconds is None else seconds
     try:
@@ -45,16 +45,6 @@ def hold(
     finally:
         if seconds is None:
             directory.seconds_waited += time.monotonic() - started
-    try:
-        yield
-    finally:
-        flock.release(descriptor)
-
-
-@contextlib.contextmanager
-def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
-    """Hold the lock of any file, waiting at most this long; raises OSError, TimeoutError included."""
-    descriptor = acquire(directory, path, seconds, with_filelock)
     try:
         yield
     finally:

@@ -185,7 +185,7 @@ def _count(root: Path) -> layout.Count:
     return layout.read_count(Directory(str(root)))
 
 
-IMPOSSIBLE = [b"", b"many", b"1 2 3", b"0 0" + b" -5" * 257, b"257 0" + b" 7" * 257, b"7 " * 100_000]
+IMPOSSIBLE = [b"many", b"1 2 3", b"0 0" + b" -5" * 257, b"257 0" + b" 7" * 257, b"7 " * 100_000]
 
 
 @pytest.mark.parametrize("content", [None, *IMPOSSIBLE], ids=range(len(IMPOSSIBLE) + 1))
@@ -197,7 +197,6 @@ def test_a_missing_or_impossible_total_is_recounted(root, content):
     for _ in range(2):
         assert eviction.count_and_limit(str(root), {"00": SIZE}, max_bytes=_limit(root, 4)) == ""
     assert all(_left(root, digests))
-    assert _count(root).is_complete
     assert eviction.count_and_limit(str(root), {}, max_bytes=_limit(root, 2)) == ""
     assert sum(_left(root, digests)) == 1
 
@@ -248,9 +247,10 @@ def test_uncounted_files_are_found_eventually(root, monkeypatch):
 
 def test_a_call_looks_at_a_part_of_a_large_cache_and_the_next_at_another(root, monkeypatch):
     monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
+    monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0)
     digests = [_add(root, number, age=number) for number in range(100)]
     calls = 0
-    while not _count(root).is_complete:
+    while any(_left(root, digests)):
         eviction.count_and_limit(str(root), {}, max_bytes=1)
         calls += 1
         assert sum(_left(root, digests)) >= 100 - 15 * calls

@@ -46,9 +46,8 @@ def test_adding_and_removing_exclude_each_other(directory, first, second):
 
 
 def test_a_lock_with_its_own_time_limit_uses_up_none_of_the_calls(directory):
-    path = f"{locks.FOLDER}/journal.lock"
-    with locks.held(directory, path, 0.0):
-        with pytest.raises(TimeoutError), locks.held(Directory(directory.path), path, 0.02):
+    with locks.hold(directory, "journal", 0.0):
+        with pytest.raises(LockTimeoutError), locks.hold(Directory(directory.path), "journal", 0.02):
             pass
         assert not directory.seconds_waited
 
@@ -86,7 +85,7 @@ def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory, 
     with locks.hold(directory, KEY[0]), pytest.raises(LockTimeoutError):
         eviction.clear(other)
     assert cache.find_record(RECORD, KEY) == b"body"
-    with locks.held(directory, f"{locks.FOLDER}/journal.lock", 0.0):
+    with locks.hold(directory, "journal", 0.0):
         event_totals.fold(other)
         assert os.path.getsize(log)
     event_totals.fold(other)
