@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nvccache.records.facts import Present
+from nvccache.records.facts import CurrentState
 from nvccache.store.store import Store
 
 
-class Answering(Present):
+class Answering(CurrentState):
     """Gives one answer to all questions, or those of a function."""
 
     def __init__(

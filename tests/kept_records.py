@@ -27,7 +27,7 @@ def bodies_of(cache: Path) -> dict[str, bytes]:
 
 
 def pairs_in(body: bytes) -> list[Parts]:
-    parts = sections.unpack_all(KIND, body)
+    parts = sections.unpack(KIND, body)
     return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
 
 
@@ -59,7 +59,7 @@ def change_inputs(cache: Path, change: Callable[[list[bytes]], None]) -> None:
     for key, body in bodies.items():
         made = []
         for name, inputs, result in pairs_in(body):
-            parts = sections.unpack("inputs-9", inputs, 16)
+            parts = sections.unpack("inputs-9", inputs)
             change(parts)
             made.append((name, sections.pack("inputs-9", parts), result))
         kept.add_record(store.RECORD, key, body_of(made), lock=False)

@@ -123,7 +123,7 @@ class Toolkit:
         self.transcript.write_text(messages + "".join(f"#$ {line}\n" for line in lines))
 
     def store(self) -> Store:
-        return Store(directory.of(settings.load(self.environ)))
+        return Store(directory.configured(settings.load(self.environ)))
 
     def blobs(self) -> dict[Path, bytes | None]:
         """What the products of stages hold, in the store."""

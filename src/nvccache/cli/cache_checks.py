@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import BAD, GOOD, ODD, Finding, format_count, format_size
 from nvccache.config import Config
-from nvccache.files import keys
+from nvccache.files import flock, keys
 from nvccache.records import replay_layout
-from nvccache.store import directory, eviction, layout, store
+from nvccache.store import directory, eviction, layout, locks, store
 from nvccache.store.directory import Directory, NoCacheError
-from nvccache.store.locks import held
 from nvccache.store.store import COMPRESSED, Store
 
 _MOST_NAMED = 20
@@ -46,14 +45,13 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         return
     part = root
     try:
-        top = directory.of(settings)
+        top = directory.configured(settings)
         top.prepare()
         for name in (".", "tmp", "journal", "locks", *store.BUCKETS):
             part = os.path.normpath(f"{root}/{name}")
             _try_part(top, name)
         part, probe = root, os.urandom(16).hex()
-        with held(top, probe, 1.0):
-            pass
+        flock.release(locks.acquire(top, probe, 1.0, locks.with_filelock))
         top.unlink(probe)
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)

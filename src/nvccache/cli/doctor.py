@@ -166,7 +166,7 @@ def check_remotes(settings: Config) -> Iterator[Finding]:
     """Whether each remote answers, takes what is written, and has got what is queued for it."""
     if settings.remote and settings.dir:
         for remote in remote_url.parse(settings.remote):
-            yield from remotes.check(remote, directory.of(settings), not settings.readonly)
+            yield from remotes.check(remote, directory.configured(settings), not settings.readonly)
 
 
 def check_executor(settings: Config) -> Iterator[Finding]:

@@ -102,7 +102,7 @@ def _settings() -> tuple[Config, Directory]:
         )
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
-    return settings, directory.of(settings)
+    return settings, directory.configured(settings)
 
 
 def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]:

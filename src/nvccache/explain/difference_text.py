@@ -13,7 +13,7 @@ from nvccache import environment
 from nvccache.commandline import redaction
 from nvccache.explain.object_record import Component, Part
 from nvccache.records import facts, input_records
-from nvccache.records.facts import Present
+from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
 from nvccache.values import dataclass
 
@@ -100,7 +100,7 @@ def _argument_clauses(added: Sequence[Part], removed: Sequence[Part], line: str)
     return changes or [f"{line} was reordered"]
 
 
-def input_clauses(recorded: InputRecord, now: Present, environ: Mapping[str, str]) -> list[str]:
+def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str, str]) -> list[str]:
     """What changed of the inputs of a call or a stage since they were recorded, as clauses."""
     changes = []
     for difference in input_records.differences(recorded, now):

@@ -14,7 +14,7 @@ from nvccache.explain import difference_text, object_record, stage_reason
 from nvccache.explain.object_record import Component, ObjectRecord
 from nvccache.records import direct, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
+from nvccache.records.facts import CurrentState
 from nvccache.records.request import Request
 from nvccache.run.call import Compile
 from nvccache.run.report import Report
@@ -46,7 +46,7 @@ class Explanation:
         self._request, self._cache, self._relocation = request, cache, relocation
         self._cwd = os.getcwd()
         self._objects = [os.path.join(self._cwd, product) for product in products]
-        self._now = Present(request.environ, cache, request.now)
+        self._now = CurrentState(request.environ, cache, request.now)
         self.cause = self._find_cause()
 
     def end(self, report: Report, call: Compile) -> None:

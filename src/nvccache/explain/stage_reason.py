@@ -11,7 +11,7 @@ from nvccache.explain.object_record import StageKeys
 from nvccache.plan import model
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
+from nvccache.records.facts import CurrentState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ _PLACES = ("files", "directory", "dates")
 class StageReasons:
     """Why the stages of one call ran, and the components of their keys for the next compile's record."""
 
-    def __init__(self, call: Compile, looked_up: Sequence[StageRun], now: Present) -> None:
+    def __init__(self, call: Compile, looked_up: Sequence[StageRun], now: CurrentState) -> None:
         self._call = call
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
-        self._now = Present(call.environ, call.store, now)
+        self._now = CurrentState(call.environ, call.store, now)
         self._clauses: dict[str, list[str]] = {}  # by the name of the stage
 
     def keys_of_stages(self, digest_key: str) -> list[StageKeys]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.tokens import Argument
     from nvccache.files.keys import KeyComponent
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.facts import Present
+    from nvccache.records.facts import CurrentState
     from nvccache.records.record import Entry
     from nvccache.records.request import Request
     from nvccache.store.store import Store
@@ -146,7 +146,7 @@ def find(
     lookup_keys: Iterable[LookupKey],
     invocation: Invocation,
     cache: Store,
-    now: Present,
+    now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> tuple[Entry, Answer] | None:
     """A valid entry for this call, with the answer made from it."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         digests: list[str]
         search_path: str
 
-    Check = Callable[[list[Any], Read, "Present"], Iterator["Difference"]]
+    Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
 
 # Topics of questions about the machine; a record holds digests of the answers.
 HOST = "host"  # its name, kernel and number of processors; no subject
@@ -64,7 +64,7 @@ class Difference:
         self.path = path
 
 
-class Present:
+class CurrentState:
     """The current state of files, environment and machine; each file is looked at once for all input records.
 
     With `files`, the files are as that state has them.
@@ -82,7 +82,7 @@ class Present:
         "since_ns",
     )
 
-    def __init__(self, environ: Mapping[str, str], cache: Store, files: Present | None = None) -> None:
+    def __init__(self, environ: Mapping[str, str], cache: Store, files: CurrentState | None = None) -> None:
         self.environ = environ
         self._cache = cache  # has memos of what the machine is
         self._answers: dict[tuple[str, str], str] = {}
@@ -159,19 +159,19 @@ class Fact:
         self.has_paths, self.is_joined = has_paths, is_joined
 
 
-def _links(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
+def _links(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     return (Difference("moved", path) for path, target in rows if os.path.realpath(path) != target)
 
 
-def _plain(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
+def _plain(rows: list[str], read: Read, now: CurrentState) -> Iterator[Difference]:
     return (Difference("moved", path) for path in rows if now.is_link(path))
 
 
-def _listings(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
+def _listings(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     return (Difference("relisted", path) for path, digest in rows if digest_of_listing(path) != digest)
 
 
-def _dates(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
+def _dates(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     return (Difference("redated", path) for path, date in rows if _status_now(path, date[:1]) != date)
 
 
@@ -179,13 +179,13 @@ def _status_now(path: str, kind: str) -> str:
     return status_of(path) if kind == WHOLE_STATUS else date_and_size(path)
 
 
-def _identities(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
+def _identities(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     for one, was in zip(identities(path for path, _ in rows), rows, strict=True):
         if one != was:
             yield Difference("identified" if was == (was[0], was[0]) else "separated", was[0])
 
 
-def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present) -> Iterator[Difference]:
+def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     digests = dict(zip(read.files, read.digests, strict=True)) if rows else {}
     copies = []
     for path, _, _ in rows:
@@ -198,13 +198,13 @@ def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present) -> I
             yield Difference("redated", one[0])
 
 
-def _variables(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
+def _variables(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     for name, digest in rows:
         if environment.digest_of(name, now.environ) != digest:
             yield Difference("variable", name)
 
 
-def _sought(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
+def _sought(rows: list[str], read: Read, now: CurrentState) -> Iterator[Difference]:
     path = now.environ.get("PATH", "")
     if path == read.search_path:
         return
@@ -213,7 +213,7 @@ def _sought(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
         yield Difference("variable", "PATH")
 
 
-def _machine(rows: list[tuple[str, str, str]], read: Read, now: Present) -> Iterator[Difference]:
+def _machine(rows: list[tuple[str, str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     for topic, subject, answer in rows:
         if not answer or now.answer(topic, subject) != answer:
             yield Difference(topic, subject.partition(":")[0])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.facts import Fact, Present
+    from nvccache.records.facts import CurrentState, Fact
 
 
 def _encode_digests(digests: list[str]) -> bytes:
@@ -296,7 +296,7 @@ def signature_of_directory(
     return signature
 
 
-def differences(input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
     """What changed since the recording, found as it is asked for."""
     yield from _changed_facts(ENVIRONMENT_FACTS, input_record, now)
     yield from _changed_directories(input_record, now)
@@ -305,7 +305,7 @@ def differences(input_record: InputRecord, now: Present) -> Iterator[Difference]
     yield from _changed_facts(FACTS[len(ENVIRONMENT_FACTS) :], input_record, now)
 
 
-def is_outdated(record: bytes, now: Present, relocation: Relocation) -> bool:
+def is_outdated(record: bytes, now: CurrentState, relocation: Relocation) -> bool:
     """Whether a file that had to be read in this call has another digest in an encoded record.
 
     Most entries of a unit that is being edited are rejected by that, at a tenth of the time of decoding
@@ -321,18 +321,18 @@ def is_outdated(record: bytes, now: Present, relocation: Relocation) -> bool:
     return any(now.read.get(path, digest) != digest for path, digest in zip(files, digests, strict=True))
 
 
-def is_unchanged(input_record: InputRecord, now: Present) -> bool:
+def is_unchanged(input_record: InputRecord, now: CurrentState) -> bool:
     return next(differences(input_record, now), None) is None
 
 
-def _changed_facts(facts: Iterable[Fact], input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def _changed_facts(facts: Iterable[Fact], recorded: InputRecord, now: CurrentState) -> Iterator[Difference]:
     for fact in facts:
-        rows = getattr(input_record, fact.name)
+        rows = getattr(recorded, fact.name)
         if rows:
-            yield from fact.check(rows, input_record, now)
+            yield from fact.check(rows, recorded, now)
 
 
-def _changed_files(input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def _changed_files(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
     signed = now.signatures(input_record.files)
     if signed == input_record.signatures:
         return
@@ -351,7 +351,7 @@ def _changed_files(input_record: InputRecord, now: Present) -> Iterator[Differen
             yield Difference("moved", path)  # gcc names system headers by the targets of links
 
 
-def _changed_directories(input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def _changed_directories(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
     signed = now.signatures(input_record.directories)
     recorded = input_record.directory_signatures
     if signed == recorded:
@@ -363,7 +363,7 @@ def _changed_directories(input_record: InputRecord, now: Present) -> Iterator[Di
             yield from _changed_names(directory, names, now)
 
 
-def _changed_names(directory: str, names: Iterable[str], now: Present) -> Iterator[Difference]:
+def _changed_names(directory: str, names: Iterable[str], now: CurrentState) -> Iterator[Difference]:
     for name in names:
         path = name[1:] if directory == "." else os.path.join(directory, name[1:])
         state = now.state(path)
@@ -372,7 +372,7 @@ def _changed_names(directory: str, names: Iterable[str], now: Present) -> Iterat
             yield Difference(what, path.removeprefix("./"))
 
 
-def _unreadable_paths(input_record: InputRecord, now: Present) -> list[Difference]:
+def _unreadable_paths(input_record: InputRecord, now: CurrentState) -> list[Difference]:
     """What another user may not read, which signatures do not show."""
     if input_record.reader == presence.user_and_groups():
         return []

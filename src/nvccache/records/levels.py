@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Bypass
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
 from nvccache.records.output_names import STANDARD_OUTPUT
@@ -20,7 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from nvccache.commandline.invocation import Bypass
     from nvccache.config import Config
     from nvccache.records.record import LookupKey
     from nvccache.records.request import Request
@@ -31,32 +32,30 @@ _SAMPLE = 16  # one in about this many hits accounts for the bytes that all add
 
 def answer(request: Request) -> Answer | Bypass | None:
     """Answer a call from the records, or bypass it; None if it has to be compiled. Parses its arguments."""
-    from nvccache.commandline import invocation
-
     if sys.stdin is None:
-        return _bypass("standard_input", "closed")  # nvcc fails
+        return Bypass("standard_input", "closed")  # nvcc fails
     if not can_make_temporary_files(request.environ):
-        return _bypass("no_temporary_files", request.environ.get("TMPDIR", ""))  # nvcc reports it
+        return Bypass("no_temporary_files", request.environ.get("TMPDIR", ""))  # nvcc reports it
     if has_little_memory():
-        return _bypass("little_memory")
+        return Bypass("little_memory")
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
     if config.base_dir and isinstance(parsed, invocation.Invocation) and not parsed.is_query:
         from nvccache.records.relative_arguments import relative_arguments
 
         arguments = relative_arguments(request.arguments, config.base_dir, os.getcwd())
         parsed = invocation.parse(arguments, request.environ)
-    if isinstance(parsed, invocation.Bypass):
+    if isinstance(parsed, Bypass):
         return parsed
     if parsed.is_query and not _can_be_written(not parsed.output, has_messages=False):
-        return _bypass("query_streams")
+        return Bypass("query_streams")
     request.invocation = parsed
-    cache = Store(directory.of(config), config.readonly)
+    cache = Store(directory.configured(config), config.readonly)
     found = None
     if not config.recache:
         found = _answer_parsed(request, cache)
         _account_for_added(cache, config)
     if not found and parsed.is_query and not config.remote and config.readonly:
-        return _bypass(parsed.mode)  # its result could not be recorded
+        return Bypass(parsed.mode)  # its result could not be recorded
     return found
 
 
@@ -76,19 +75,19 @@ def _answer_parsed(
 ) -> Answer | Bypass | None:
     """Restore the products of a valid record; none of them if one has been evicted."""
     from nvccache.records import direct, record
-    from nvccache.records.facts import Present
+    from nvccache.records.facts import CurrentState
 
-    now = request.now = Present(request.environ, cache, request.now)
+    now = request.now = CurrentState(request.environ, cache, request.now)
     found = direct.find(_lookup_keys(request), request.invocation, cache, now, remote_records)
     if not found:
         return None
     entry, answer = found
     has_text = bool(entry.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
     if answer.is_of_query and not _can_be_written(has_text, bool(entry.result.stderr)):
-        return _bypass("query_streams")
+        return Bypass("query_streams")
     status = restore(answer, cache)
     if status != RESTORED:
-        return _bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
+        return Bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
     record.take_signatures(entry.input_record, now)
     replay.add_of_process(request, entry.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
@@ -96,12 +95,6 @@ def _answer_parsed(
         # leaves calls to us whose record has not been used for long.
         cache.mark_used(entry.result.basis)
     return answer
-
-
-def _bypass(reason: str, detail: str = "") -> Bypass:
-    from nvccache.commandline.invocation import Bypass
-
-    return Bypass(reason, detail)
 
 
 def _can_be_written(has_output: bool, has_messages: bool) -> bool:

@@ -130,7 +130,7 @@ def _link(descriptor: int, product: Product) -> bool:
 
 
 def _overwrite(product: Product) -> None:
-    """Write into an existing file, opened as nvcc's tools do: the kernel refuses what it would refuse them."""
+    """Write into an existing file, opened as by nvcc's tools: the kernel refuses what it refuses them."""
     path = os.path.realpath(product.destination)
     descriptor = os.open(product.destination, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:

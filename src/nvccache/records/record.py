@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nvccache.files.signatures import Signature
-    from nvccache.records.facts import Present
+    from nvccache.records.facts import CurrentState
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
@@ -113,7 +113,7 @@ class Entry:
 def find(
     lookup_key: LookupKey,
     cache: Store,
-    now: Present,
+    now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Entry | None:
     """The newest entry whose inputs are unchanged."""
@@ -123,7 +123,7 @@ def find(
 def valid_entries(
     lookup_key: LookupKey,
     cache: Store,
-    now: Present,
+    now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Iterator[Entry]:
     """The entries whose inputs are unchanged, newest first: this cache's, then those of remotes.
@@ -145,13 +145,13 @@ def valid_entries(
                 yield entry
 
 
-def find_private(key: str, cache: Store, now: Present) -> tuple[InputRecord, bytes] | None:
+def find_private(key: str, cache: Store, now: CurrentState) -> tuple[InputRecord, bytes] | None:
     """The inputs and content stored by `add_private` in this directory, if the inputs are unchanged."""
     stored = cache.find_record(store.PRIVATE, key)
     if stored is None:
         return None
     try:
-        read, content = sections.unpack_all(_KIND_OF_PRIVATE, stored)
+        read, content = sections.unpack(_KIND_OF_PRIVATE, stored)
         inputs = input_records.decode(read, Relocation("", os.getcwd()))
     except (ValueError, IndexError):
         cache.remove_damaged(store.PRIVATE, key)
@@ -197,13 +197,13 @@ def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
     cache.add_record(store.RECORD, front_key, changed, is_received=entry.is_received)
 
 
-def adopt(entry: Entry, cache: Store, now: Present) -> None:
+def adopt(entry: Entry, cache: Store, now: CurrentState) -> None:
     """Store a received entry that is valid here, with this machine's stat signatures."""
     take_signatures(entry.input_record, now)
     add(entry, cache, now.since_ns)
 
 
-def take_signatures(inputs: InputRecord, now: Present) -> None:
+def take_signatures(inputs: InputRecord, now: CurrentState) -> None:
     """Update the signatures of valid inputs, so that the next call needs no digests."""
     inputs.signatures = _settled(now.signatures(inputs.files), now.since_ns)
     inputs.cache_signatures = _settled(now.signatures(inputs.caches), now.since_ns)
@@ -255,7 +255,7 @@ def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_ENTRIES
 
 def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
     """The key, inputs and result of each entry, not decoded; raises ValueError."""
-    packed = sections.unpack_all(_KIND, record)
+    packed = sections.unpack(_KIND, record)
     if len(packed) % 3 or len(packed) > 3 * _MOST_ENTRIES_REMOTE:
         raise ValueError("a record is cut short")
     parts = [
@@ -278,7 +278,7 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
 
 
 def _entries(
-    parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey, now: Present | None = None
+    parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey, now: CurrentState | None = None
 ) -> Iterator[Entry]:
     """The entries that can be decoded here: paths of one may lead above the base directory.
 

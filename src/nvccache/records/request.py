@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.config import Config
-    from nvccache.records.facts import Present
+    from nvccache.records.facts import CurrentState
 
 
 class Request:
@@ -21,7 +21,7 @@ class Request:
         self.arguments = arguments
         self.environ = environ  # the caller's
         self.config = config
-        self.now: Present | None = None  # the state of files in which its records were looked up
+        self.now: CurrentState | None = None  # the state of files in which its records were looked up
 
     if TYPE_CHECKING:
         invocation: Invocation  # once parsed

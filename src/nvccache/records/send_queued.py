@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> None:
     settings = config.load({**os.environ, "NVCCACHE_DIR": path})
     if settings.readonly:
         return
-    root = directory.of(settings)
+    root = directory.configured(settings)
     remotes = [each for each in remote_url.parse(settings.remote) if each.is_writable]
     senders = [Sender(root, each, os.environ) for each in remotes if not uploads.is_left_alone(each.identity)]
     lock: int | None = int(descriptor)

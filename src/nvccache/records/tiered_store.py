@@ -89,7 +89,7 @@ class TieredStore(Store):
         return RemoteUse(tier.asked, tier.found, tier.bytes_in, tier.waited, tuple(tier.faults))
 
 
-def of(directory: Directory, config: Config, environ: Mapping[str, str]) -> TieredStore:
+def configured(directory: Directory, config: Config, environ: Mapping[str, str]) -> TieredStore:
     """The cache directory with the remotes of the settings."""
     from nvccache import log, remote_url
     from nvccache.remote.tier import Tier

@@ -33,7 +33,7 @@ def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str])
     """Queue what a call has published for all writable remotes, and start the uploader in the background."""
     from nvccache import remote_url
 
-    root = directories.of(config)
+    root = directories.configured(config)
     identities = [each.identity for each in remote_url.parse(config.remote) if each.is_writable]
     if enqueue(root, identities, items) and not all(map(is_left_alone, identities)):
         start_uploader(root, environ, config.log)
@@ -99,7 +99,7 @@ def take_lock(root: Directory, seconds: float = 0.0) -> int | None:
 def queued(cache: str | Directory, identity: str) -> list[Item]:
     """What is to be sent to a remote, the oldest first; what cannot be read counts as nothing."""
     try:
-        content, _ = directories.at(cache).read(_QUEUE, 2 * _LARGEST)
+        content, _ = directories.at(cache).read(_QUEUE)
     except (OSError, StoreError):
         return []
     return list(dict.fromkeys((bucket, key) for remote, bucket, key in _lines(content) if remote == identity))

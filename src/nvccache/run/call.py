@@ -14,7 +14,7 @@ from nvccache.machine import scratch
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage
-from nvccache.records.facts import Present
+from nvccache.records.facts import CurrentState
 from nvccache.records.tiered_store import TieredStore
 from nvccache.run.intermediates import Intermediates
 from nvccache.run.stage_run import StageRun
@@ -47,7 +47,7 @@ class Compile:
         relocation: Relocation,
         *,
         is_recaching: bool = False,
-        files: Present | None = None,
+        files: CurrentState | None = None,
         ignores_lines: bool = True,
     ) -> None:
         self.plan = plan
@@ -63,7 +63,7 @@ class Compile:
         self.ran_before: dict[str, StageEvent] = {}  # stages that ran before the call began again, by output
         self.wrapper_effects: set[str] = set()  # in its stages so far, see wrappers.py
         # `files`: the state of files in which records were looked up before.
-        self.now = Present(environ, store, files)
+        self.now = CurrentState(environ, store, files)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from

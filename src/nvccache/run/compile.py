@@ -206,8 +206,8 @@ def _store(request: Request) -> store.Store:
     """The cache directory, with its remotes if these may be queried."""
     config = request.config
     if config.remote and not config.recache:
-        return tiered_store.of(directory.of(config), config, request.environ)
-    return store.Store(directory.of(config), config.readonly)
+        return tiered_store.configured(directory.configured(config), config, request.environ)
+    return store.Store(directory.configured(config), config.readonly)
 
 
 def _answer_from_remotes(request: Request, cache: store.Store) -> Report | None:

@@ -15,7 +15,7 @@ from nvccache import environment
 from nvccache.files import keys
 from nvccache.machine.process import Completed
 from nvccache.records import record
-from nvccache.records.facts import Present
+from nvccache.records.facts import CurrentState
 from nvccache.store import directory
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class DryRun:
 
         None if others may write into the cache: the commands of the transcript are run.
         """
-        now = Present(request.guarded_environ, self._cache, request.now)
+        now = CurrentState(request.guarded_environ, self._cache, request.now)
         is_private = directory.is_private(request.config.dir)
         found = record.find_private(self._key, self._cache, now) if is_private else None
         if not found:

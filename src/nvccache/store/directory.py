@@ -114,12 +114,10 @@ class Directory:
             raise OSError(errno.EINVAL, "not a regular file", full)
         return descriptor, status
 
-    def read(self, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-        """The content of a file of at most `max_bytes`, and its status. Marks the file as used."""
+    def read(self, path: str) -> tuple[bytes, os.stat_result]:
+        """The content of a file, and its status. Marks the file as used."""
         descriptor, status = self.open(path)
         try:
-            if status.st_size > max_bytes:
-                raise OSError(errno.EFBIG, "larger than any file of nvccache", path)
             content = untrusted.read_all(descriptor, status.st_size)
             self.touch(descriptor)
             return content, status
@@ -261,7 +259,7 @@ def _add_tag(folder: str, mode: int) -> None:
     os.rename(fresh, f"{folder}/{TAG_NAME}")
 
 
-def of(config: Config) -> Directory:
+def configured(config: Config) -> Directory:
     """The cache directory that the settings name."""
     if not config.readonly:
         _leave_to_user(config.dir, config.origins["dir"] == "default")

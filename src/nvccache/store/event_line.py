@@ -45,6 +45,10 @@ class Record:
     def __init_subclass__(cls) -> None:
         cls.FIELDS = {name: getattr(cls, name) for name in cls.__annotations__}
 
+    def __init__(self, *values: Any) -> None:
+        for name, value in zip(self.FIELDS, values, strict=False):
+            setattr(self, name, value)
+
     def values(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.FIELDS}
 
@@ -52,12 +56,12 @@ class Record:
         return list(map(_text, self.values().values()))
 
     @classmethod
-    def of(cls: type[R], texts: Sequence[str]) -> R:
+    def parse(cls: type[R], texts: Sequence[str]) -> R:
         """The inverse of `texts`; raises ValueError."""
-        made = cls.__new__(cls)
+        record = cls.__new__(cls)
         for (name, default), text in zip(cls.FIELDS.items(), texts, strict=True):
-            setattr(made, name, _READERS[type(default)](text))
-        return made
+            setattr(record, name, _READERS[type(default)](text))
+        return record
 
 
 def quote(text: str) -> str:
@@ -95,15 +99,6 @@ class RemoteUse(Record):
     bytes: int = 0
     seconds: float = 0.0
     faults: tuple[str, ...] = ()  # of outcomes.REMOTE_FAULTS, each once
-
-    def __init__(
-        self, asked: int, found: int, size: int, seconds: float, faults: tuple[str, ...] = ()
-    ) -> None:
-        self.asked = asked
-        self.found = found
-        self.bytes = size
-        self.seconds = seconds
-        self.faults = faults
 
 
 class StageEvent(Record):
@@ -178,7 +173,7 @@ _READERS: dict[type, Callable[[str], Any]] = {
     int: int,
     float: float,
     tuple: lambda text: list(map(_unquoted, text.split(ITEMS))) if text else [],
-    type(None): lambda text: RemoteUse.of(text.split(PARTS)) if text else None,
+    type(None): lambda text: RemoteUse.parse(text.split(PARTS)) if text else None,
 }
 
 
@@ -226,9 +221,9 @@ def event_of(line: bytes) -> Event | None:
     if end != ".":
         return None
     try:
-        event = Event.of(fields[: len(Event.FIELDS)])
+        event = Event.parse(fields[: len(Event.FIELDS)])
         event.replayed = ()
-        event.stages = [StageEvent.of(field.split(PARTS)) for field in fields[len(Event.FIELDS) :]]
+        event.stages = [StageEvent.parse(field.split(PARTS)) for field in fields[len(Event.FIELDS) :]]
     except ValueError:
         return None
     return event

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _TOTALS = "totals-v3.json"
 _LOCK, _LOCK_SECONDS = "journal", 10.0
-_LARGEST_TOTALS = 1 << 24
 _NO_STAGES = dict.fromkeys(("hit", "miss", "replayed", "seconds", "seconds_saved"), 0)
 
 
@@ -206,7 +205,7 @@ def _read(root: Directory) -> _Stored:
 
     stored = _Stored()
     try:
-        content = json.loads(root.read(f"{FOLDER}/{_TOTALS}", _LARGEST_TOTALS)[0])
+        content = json.loads(root.read(f"{FOLDER}/{_TOTALS}")[0])
         _add(stored.totals, content["totals"])
         stored.folded, stored.zeroed = str(content["folded"]), float(content["zeroed"])
         stored.first = float(content["first"])

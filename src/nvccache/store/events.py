@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VERSION = 3  # of the JSON form
-_LARGEST_LOG = 1 << 26  # bytes
 _PAUSE_SECONDS = 60.0  # between calls that no process groups, after which a new build begins
 # Bypasses that ask nvcc something and compile nothing.
 _QUERY_REASONS = ("information", "preprocess_only", "query_streams")
@@ -165,7 +164,7 @@ def remote_costs(stage: StageEvent) -> RemoteCosts | None:
     if stage.where in ("", LOCAL):
         return None
     try:
-        return RemoteCosts.of(stage.away.split(" "))
+        return RemoteCosts.parse(stage.away.split(" "))
     except ValueError:
         return None
 
@@ -210,7 +209,7 @@ def cause(error: OSError) -> str:
 
 def _content(root: Directory, name: str) -> bytes:
     try:
-        return root.read(f"{FOLDER}/{name}", _LARGEST_LOG)[0]
+        return root.read(f"{FOLDER}/{name}")[0]
     except FileNotFoundError:
         return b""
     except OSError as error:

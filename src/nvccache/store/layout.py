@@ -44,7 +44,6 @@ SHARDS = 256  # of the count
 LAST_SLICE = SHARDS  # the number of the last slice
 SLICES = SHARDS + 1
 _STRIDE = 98  # from one slice to the next, so that concurrent calls scan slices that are far apart
-_LONGEST = 1 << 13  # bytes of the file
 _LOCK = "usage"
 _LOCK_SECONDS = 0.1
 
@@ -136,7 +135,7 @@ def count_for_update(root: Directory) -> Iterator[Count]:
 def read_count(root: Directory) -> Count:
     count = Count()
     try:
-        following, counted_at, *sizes = map(int, root.read(USAGE, _LONGEST)[0].split())
+        following, counted_at, *sizes = map(int, root.read(USAGE)[0].split())
     except (OSError, ValueError):
         return count
     if len(sizes) == SLICES and following in range(SLICES):

@@ -40,12 +40,15 @@ class Schema:
 
     def decode(self, record: bytes) -> dict[str, Any]:
         """The values of a record; raises ValueError unless it is a complete record of this kind."""
-        parts = unpack(self.kind, record, len(self._fields))
-        return {name: decode(part) for (name, (_, decode)), part in zip(self._fields, parts, strict=True)}
+        sections = self.sections_of(record)
+        return {name: decode(sections[name]) for name, (_, decode) in self._fields}
 
     def sections_of(self, record: bytes) -> dict[str, bytes]:
         """The encoded fields of a record; raises ValueError."""
-        return dict(zip(self.names, unpack(self.kind, record, len(self.names)), strict=True))
+        sections = unpack(self.kind, record)
+        if len(sections) != len(self.names):
+            raise ValueError("not a record of this kind")
+        return dict(zip(self.names, sections, strict=True))
 
     def joined(self, fields: Mapping[str, bytes]) -> bytes:
         """The inverse of `sections_of`."""
@@ -57,16 +60,8 @@ def pack(kind: str, sections: list[bytes]) -> bytes:
     return b"%s %s %s\n" % (_MAGIC, kind.encode(), lengths) + b"".join(sections)
 
 
-def unpack(kind: str, record: bytes, count: int) -> list[bytes]:
-    """The `count` sections of a record; raises ValueError for anything else."""
-    found = unpack_all(kind, record)
-    if len(found) != count:
-        raise ValueError("not a record of this kind")
-    return found
-
-
-def unpack_all(kind: str, record: bytes) -> list[bytes]:
-    """All sections of a record; raises ValueError for anything else."""
+def unpack(kind: str, record: bytes) -> list[bytes]:
+    """The sections of a record; raises ValueError for anything else."""
     end = record.find(b"\n")
     magic, found, *lengths = record[:end].split(b" ") if end > 0 else (b"", b"")
     if magic != _MAGIC or found != kind.encode():
@@ -74,7 +69,7 @@ def unpack_all(kind: str, record: bytes) -> list[bytes]:
     sections = []
     position = end + 1
     for digits in lengths:
-        if not digits.isdigit() or len(digits) > 12:
+        if not digits.isdigit():
             raise ValueError("a length is not a number")
         sections.append(record[position : position + int(digits)])
         position += int(digits)
@@ -126,4 +121,3 @@ ASCII: FieldType = (os.fsencode, lambda section: section.decode("ascii"))
 STRINGS: FieldType = (join, split)
 PAIRS: FieldType = tuples_of(2)
 NUMBER: FieldType = (lambda number: f"{number:.6f}".encode(), decode_number)
-FLAG: FieldType = (lambda flag: b"1" if flag else b"", bool)

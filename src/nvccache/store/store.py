@@ -42,11 +42,8 @@ COMPRESSED = ".zst"
 # Readable by their user only: they hold command lines or values of environment variables.
 _PRIVATE = frozenset((OBJECT, REPLAY, PRIVATE))
 _SELF_CHECKED = frozenset((REPLAY,))  # with their own checksums, for the launcher: records/replay_layout.py
-LARGEST_RECORD = 1 << 26  # bytes; the record of a TU with 1 600 headers has 300 000
+LARGEST_RECORD = 1 << 26  # bytes, for the launcher and from a remote; a TU with 1,600 headers has 300,000
 _BLOCK = 1 << 12  # bytes; compressing a smaller file saves no disk space
-_LARGEST_BLOB = 1 << 32
-_LARGEST_COMPRESSED = 1 << 28
-_LARGEST_TEXT = 1 << 30  # bytes of an intermediate; a zstd frame of 100 KB can expand to gigabytes
 _COMPRESSION_LEVEL = 1
 # Bytes of a blob from which its file ends with an XXH3 sum, verified instead of the digest: that takes a
 # fifth of the time of BLAKE3, but has to be loaded.
@@ -96,7 +93,7 @@ class Store:
         """
         name = self.name(bucket, key)
         try:
-            content, status = self.directory.read(name, LARGEST_RECORD)
+            content, status = self.directory.read(name)
         except OSError:
             return None
         self.is_stale |= _is_old(status)
@@ -129,8 +126,7 @@ class Store:
             return made if bucket in _SELF_CHECKED else _checksum(key, made) + b"\n" + made
 
         mode = 0o600 if bucket in _PRIVATE else 0o666
-        shard = key[0] if lock else ""
-        self._publish(self.name(bucket, key), content, shard, LARGEST_RECORD, mode)
+        self._publish(self.name(bucket, key), content, key[0] if lock else "", mode)
 
     def find_memo(self, key: str) -> str:
         if key not in self._memos:
@@ -186,8 +182,7 @@ class Store:
             return
         if compress or len(content) >= SUMMED_FROM:
             content = as_stored(content, digest, compress)
-        most = _LARGEST_COMPRESSED if compress else _LARGEST_BLOB
-        self._publish(name, lambda: content, digest[0], most)
+        self._publish(name, lambda: content, digest[0])
 
     def name(self, bucket: str, name: str) -> str:
         """The path of a record or blob in the directory; a malformed name becomes all zeros."""
@@ -216,19 +211,12 @@ class Store:
 
         A hit reads only its record and its products; the entries they rest on are needed when a file changes.
         """
-        if self.is_readonly:
-            return
-        for name in names:
-            bucket, _, rest = name.partition("/")
-            known = self.name(bucket, rest[3:].removesuffix(COMPRESSED))
-            # Any other name is an attacker's.
-            if bucket in BUCKETS and name.removesuffix(COMPRESSED) == known:
+        if not self.is_readonly:
+            for name in names:
                 self.directory.mark_used(name)
 
-    def _publish(
-        self, name: str, content: Callable[[], bytes], shard: str, most: int, mode: int = 0o666
-    ) -> None:
-        """Write a file, unless it has more than `most` bytes. Replaces an older one, which may be damaged.
+    def _publish(self, name: str, content: Callable[[], bytes], shard: str, mode: int = 0o666) -> None:
+        """Write a file. Replaces an older one, which may be damaged.
 
         `shard` is empty for a file that no entry depends on: the rename alone is enough, without a lock.
         `content` is called under the lock.
@@ -237,21 +225,19 @@ class Store:
             return
         try:
             if not shard:
-                self._write(name, content(), most, mode)
+                self._write(name, content(), mode)
             else:
                 from nvccache.store import locks
 
                 with locks.hold(self.directory, shard):
-                    self._write(name, content(), most, mode)
+                    self._write(name, content(), mode)
             self.used[name] = None
         except (OSError, StoreError) as error:
             self.fault_message = str(error)
             self.fault = self.fault or fault_of(error)
             self._has_stopped = isinstance(error, LockTimeoutError)
 
-    def _write(self, name: str, content: bytes, most: int, mode: int) -> None:
-        if len(content) > most:
-            return
+    def _write(self, name: str, content: bytes, mode: int) -> None:
         try:
             replaced = self.directory.status(name).st_size
         except FileNotFoundError:
@@ -292,19 +278,8 @@ def _read_checked(descriptor: int, size: int, digest: str) -> bytes | None:
     if size < SUMMED_FROM:
         content = untrusted.read_all(descriptor, size)
         return content if keys.digest_bytes(content) == digest else None
-    length = size - TAIL
-    tail = os.pread(descriptor, TAIL, max(0, length))
-    # Checked before reading, so that a planted sparse file of gigabytes does not fill memory.
-    if length > _LARGEST_BLOB or not tail.startswith(digest.encode()):
-        return None
-    content = untrusted.read_all(descriptor, length)
-    return content if tail_of(digest, content) == tail else None
-
-
-def without_tail(stored: bytes, digest: str) -> bytes | None:
-    """The content of a file with a tail, without that; None if the sum does not match."""
-    content, tail = stored[:-TAIL], stored[-TAIL:]
-    return content if tail_of(digest, content) == tail else None
+    content = untrusted.read_all(descriptor, size - TAIL)
+    return content if os.read(descriptor, TAIL) == tail_of(digest, content) else None
 
 
 def tail_of(digest: str, stored: bytes) -> bytes:
@@ -314,8 +289,8 @@ def tail_of(digest: str, stored: bytes) -> bytes:
 
 def compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
     """As `raw_blob`, for a compressed one; also raises ValueError."""
-    content, status = root.read(name, _LARGEST_COMPRESSED)
-    return decompress(content, digest), status
+    content, status = root.read(name)
+    return _decompress(content, digest), status
 
 
 def _is_old(status: os.stat_result) -> bool:
@@ -336,19 +311,17 @@ def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
     return stored + tail_of(digest, stored) if len(content) >= SUMMED_FROM else stored
 
 
-def decompress(content: bytes, digest: str) -> bytes | None:
+def _decompress(content: bytes, digest: str) -> bytes | None:
     """The content of a compressed blob, or None if it does not match its digest; raises ValueError."""
     import zstandard
 
     try:
-        size = zstandard.get_frame_parameters(content).content_size
-        if size > _LARGEST_TEXT:  # true of an unknown size as well
-            return None
-        is_summed = size >= SUMMED_FROM
-        frame = without_tail(content, digest) if is_summed else content
-        if frame is None:
-            return None
-        text = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+        is_summed = zstandard.get_frame_parameters(content).content_size >= SUMMED_FROM
+        if is_summed:
+            content, tail = content[:-TAIL], content[-TAIL:]
+            if tail_of(digest, content) != tail:
+                return None
+        text = zstandard.ZstdDecompressor().decompress(content)
         return text if is_summed or keys.digest_bytes(text) == digest else None
     except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(str(error)) from None

@@ -12,7 +12,7 @@ from answering import Answering
 from nvccache.files import presence, signatures
 from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
+from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import InputRecord
 from nvccache.store import sections
 from world import ENVIRON, differences, everything
@@ -69,7 +69,7 @@ def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
      (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (15, b"native\0\0")],
 )  # fmt: skip
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = sections.unpack("inputs-9", input_records.encode(everything(), NOWHERE), 16)
+    parts = sections.unpack("inputs-9", input_records.encode(everything(), NOWHERE))
     parts[index] = section
     with pytest.raises(ValueError):
         input_records.decode(sections.pack("inputs-9", parts), NOWHERE)
@@ -185,7 +185,7 @@ def test_each_file_is_looked_at_once_in_a_call_and_read_only_if_its_signature_di
     first = now.signatures(["late/a.h"])
     (place / "late/a.h").write_text("other")
     assert now.signatures(["late/a.h", "missing"]) == [*first, None]
-    other = Present({"ASKED": "2"}, None, now)
+    other = CurrentState({"ASKED": "2"}, None, now)
     assert (other.signatures(["late/a.h"]), other.environ) == (first, {"ASKED": "2"})
 
 

@@ -58,7 +58,7 @@ def values_of(result: Result) -> dict[str, object]:
 
 
 def parts_of(body: bytes) -> list[bytes]:
-    return sections.unpack_all(KIND, body)
+    return sections.unpack(KIND, body)
 
 
 def body_of(*parts: bytes) -> bytes:

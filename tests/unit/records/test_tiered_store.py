@@ -85,7 +85,7 @@ def test_what_the_settings_name_is_asked(there, tmp_path):
     send_queued.send((store.BLOB, DIGEST), there, connect(remote_url.parse(two)[0], {}))
     environ = {"HOME": "/nonexistent", "NVCCACHE_DIR": str(tmp_path), "NVCCACHE_REMOTE": f"{one} {two},rw"}
     settings = config.load(environ)
-    here = tiered_store.of(directory.of(settings), settings, environ)
+    here = tiered_store.configured(directory.configured(settings), settings, environ)
     assert here.read_blob(DIGEST) == CONTENT
     assert here.remote_use().asked == 1
 

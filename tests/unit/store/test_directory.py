@@ -79,9 +79,9 @@ def test_a_cache_that_is_removed_and_made_again_goes_on(root, cache):
     cache.write(NAME, b"first")
     shutil.rmtree(root)
     with pytest.raises(FileNotFoundError):
-        cache.read(NAME, 100)
+        cache.read(NAME)
     cache.write(NAME, b"second")
-    assert cache.read(NAME, 100)[0] == (root / NAME).read_bytes() == b"second"
+    assert cache.read(NAME)[0] == (root / NAME).read_bytes() == b"second"
 
 
 @pytest.mark.parametrize("target", ["outside", "missing"])
@@ -92,7 +92,7 @@ def test_link_in_place_of_a_file_is_not_followed(root, cache, tmp_path, target):
         (root / name).parent.mkdir(parents=True)
         (root / name).symlink_to(tmp_path / target)
     with pytest.raises(OSError):
-        cache.read(NAME, 100)
+        cache.read(NAME)
     with pytest.raises(OSError):
         cache.open("locks/0.lock", os.O_RDWR, make=True)
     cache.write(NAME, b"written")
@@ -109,9 +109,7 @@ def test_what_is_no_regular_file_is_not_waited_for(root, cache):
             cache.open(NAME, flags)
     cache.write(NAME, bytes(100))
     before = os.listdir("/proc/self/fd")
-    assert cache.read(NAME, 100)[0] == bytes(100)
-    with pytest.raises(OSError, match="larger than"):
-        cache.read(NAME, 99)
+    assert cache.read(NAME)[0] == bytes(100)
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -124,7 +122,7 @@ def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monke
     (root / NAME).unlink()
     (root / "locks").mkdir()
     cache.write(NAME, b"third")
-    assert Directory(str(root)).read(NAME, 100)[0] == b"third"
+    assert Directory(str(root)).read(NAME)[0] == b"third"
     rename = os.rename
 
     def removed_meanwhile(*paths: str, **folders: int) -> None:
@@ -190,7 +188,7 @@ def test_group_of_one_user_shares_no_cache(tmp_path, monkeypatch, mode, is_own, 
     value = str(tmp_path if variable == "XDG_CACHE_HOME" else root)
     previous = os.umask(0o002)
     try:
-        cache = Store(directory.of(config.load({variable: value, "HOME": str(tmp_path)})))
+        cache = Store(directory.configured(config.load({variable: value, "HOME": str(tmp_path)})))
         cache.add_record(RECORD, KEY, b"body")
     finally:
         os.umask(previous)
@@ -209,9 +207,9 @@ def test_own_group_has_users_name_and_no_other_member(tmp_path, monkeypatch, nam
     monkeypatch.setattr(pwd, "getpwuid", lambda number: user)
     monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group((name, "x", number, members)))
     tmp_path.chmod(0o775)
-    directory.of(config.load({"NVCCACHE_DIR": str(tmp_path), "HOME": "/", "NVCCACHE_READONLY": "1"}))
+    directory.configured(config.load({"NVCCACHE_DIR": str(tmp_path), "HOME": "/", "NVCCACHE_READONLY": "1"}))
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o775
-    directory.of(config.load({"NVCCACHE_DIR": str(tmp_path), "HOME": "/"}))
+    directory.configured(config.load({"NVCCACHE_DIR": str(tmp_path), "HOME": "/"}))
     assert stat.S_IMODE(tmp_path.stat().st_mode) == (0o755 if is_own else 0o775)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys
-from nvccache.store import locks, store
+from nvccache.store import locks
 from nvccache.store.directory import Directory
 from nvccache.store.store import RECORD, REPLAY
 
@@ -79,23 +79,3 @@ def test_bytes_that_two_threads_add_are_all_counted(cache):
     for thread in threads:
         thread.join()
     assert cache.added == {KEY[:2]: 200}
-
-
-@pytest.mark.parametrize("lock", [True, False])
-def test_what_would_not_be_read_again_is_not_written(root, cache, lock, monkeypatch):
-    monkeypatch.setattr(store, "LARGEST_RECORD", 100)
-    for body in (bytes(101), lambda: bytes(101)):
-        cache.add_record(REPLAY, KEY, body, lock=lock)
-    assert not (root / cache.name(REPLAY, KEY)).exists()
-    assert not cache.fault_message
-
-
-@pytest.mark.parametrize("size", [None, (1 << 30) + 1])
-def test_a_frame_that_claims_gigabytes_or_does_not_say_is_not_unpacked(size):
-    import zstandard
-
-    frame = zstandard.ZstdCompressor(write_content_size=size is not None).compressobj(size=size or -1)
-    blocks = [frame.compress(bytes(1 << 20)) for _ in range((size or 1 << 20) >> 20)]
-    content = b"".join([*blocks, frame.compress(bytes((size or 0) & 1)), frame.flush()])
-    stored = content + store.tail_of(DIGEST, content)
-    assert store.decompress(stored, DIGEST) is None
