@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define CLONE 0x40049409 /* FICLONE of <linux/fs.h> */
-#define BLOCK 512 /* bytes in the unit of st_blocks */
 
 struct pending {
     const char *path;

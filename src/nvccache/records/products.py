@@ -7,7 +7,7 @@ happens here, but a new file gets its name only once it is complete:
 
     no file             written without a name (O_TMPFILE), then linked
     unlinked first      the same, with the old file unlinked right before
-    overwritten         in place; a torn file is removed
+    overwritten         in place, after its blocks have been reserved; a torn file is removed
 
 An unnamed file disappears with its process, however that ends. On a file system without O_TMPFILE, such as
 NFS, a new file is written under its name as nvcc writes it, and removed if that fails.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 WORTH_CLONING = 1 << 20  # bytes; importing fcntl to clone a smaller product takes longer than writing it
+BLOCK = 512  # bytes in the unit of st_blocks
 TRIES = 3  # another process may create a file of the same name at the same time
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 RESTORED, LOST, UNWRITABLE = "restored", "lost", "unwritable"
@@ -131,20 +132,35 @@ def _link(descriptor: int, product: Product) -> bool:
 
 def _overwrite(product: Product) -> None:
     """Write into an existing file, opened as by nvcc's tools: the kernel refuses what it refuses them."""
-    path = os.path.realpath(product.destination)
-    descriptor = os.open(product.destination, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    path, size = os.path.realpath(product.destination), len(product.content)
+    is_new, flags = not os.path.exists(path), os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(product.destination, flags, 0o666)
+    is_torn = is_new
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or _is_stream(status, descriptor):
+        old = os.fstat(descriptor)
+        if not stat.S_ISREG(old.st_mode) or _is_stream(old, descriptor):
             raise OSError("a product that is no regular file, or one of our streams")
-        try:
-            _fill(descriptor, product)
-            os.ftruncate(descriptor, len(product.content))
-        except BaseException:
-            untrusted.remove(path)  # its old content is lost
-            raise
+        if size > min(old.st_size, old.st_blocks * BLOCK):
+            _reserve(descriptor, size, old)
+        is_torn = True
+        _fill(descriptor, product)
+        os.ftruncate(descriptor, size)
+    except BaseException:
+        if is_torn:  # its old content is lost: make must notice
+            untrusted.remove(path)
+        raise
     finally:
         os.close(descriptor)
+
+
+def _reserve(descriptor: int, size: int, old: os.stat_result) -> None:
+    """Reserve blocks for a file's new content; if there is no room, it stays as it was. Raises OSError."""
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError:
+        os.ftruncate(descriptor, old.st_size)
+        os.utime(descriptor, ns=(old.st_atime_ns, old.st_mtime_ns))
+        raise
 
 
 def _is_stream(file: os.stat_result, descriptor: int) -> bool:
