@@ -14,7 +14,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-import kept_records
+import stored_records
 from installations import launcher_of_tree, private_path
 from nvccache.cli.group import commands
 from nvccache.plan import stages
@@ -125,7 +125,7 @@ class Workspace:
     def forget_calls(self) -> None:
         """Remove what answers whole calls from records, so that the stages are asked."""
         shutil.rmtree(self.cache / store.REPLAY, ignore_errors=True)
-        kept_records.forget_calls(self.cache)
+        stored_records.forget_calls(self.cache)
 
     def counters(self) -> Counters:
         """What the journal counted so far."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import kept_records
+import stored_records
 from nvccache.records.base_dir import Relocation
 from scenarios.support.both_ways import by_cache, rebuild
 from scenarios.support.cases import (
@@ -179,8 +179,8 @@ def test_each_stage_has_an_input_record_of_its_own_run(workspace: Workspace) -> 
     workspace.write("a.cu", SOURCE)
     virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
     assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
-    found = list(kept_records.bodies_of(workspace.cache).values())
-    assert sum(map(kept_records.is_of_stage, found)) > 4
+    found = list(stored_records.bodies_of(workspace.cache).values())
+    assert sum(map(stored_records.is_of_stage, found)) > 4
     for body in found:
-        for made in kept_records.read_by(body, Relocation("", str(workspace.directory))):
+        for made in stored_records.inputs_in(body, Relocation("", str(workspace.directory))):
             assert "LANG" in [name for name, _ in made.variables], made.files

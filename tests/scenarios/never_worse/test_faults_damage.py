@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-import kept_records
+import stored_records
 from nvccache.store import sections, store
 from nvccache.store.store import BLOB, BUCKETS, RECORD
 from scenarios.never_worse.primed_cache import check_compiles, check_heals, compile_cached
@@ -84,7 +84,7 @@ def test_a_question_that_cannot_be_answered_does_not_hold(primed: tuple[Workspac
     def ask(parts: list[bytes]) -> None:
         parts[MACHINE_OF_INPUT_RECORD] = sections.join(["nonsense", "x", ""])
 
-    kept_records.change_inputs(workspace.cache, ask)
+    stored_records.change_inputs(workspace.cache, ask)
     shutil.rmtree(workspace.cache / store.REPLAY)  # which asks nothing
     result, counters = workspace.since(lambda: compile_cached(workspace))
     assert (result.status, counters.outcome) == (0, "miss")

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-import kept_records
+import stored_records
 from nvccache.records import input_records, record
 from nvccache.store import sections, store
 from scenarios.remote.machines import LINE
@@ -64,7 +64,7 @@ def _naming(path, part, one):
     if one.bucket != store.RECORD:
         return one.encode()
     pairs = []
-    for key, inputs, result in kept_records.pairs_in(one.content):
+    for key, inputs, result in stored_records.entries_in(one.content):
         if part == "inputs":
             fields = input_records._RECORD.sections_of(inputs)
             fields["files"] = sections.join([path] * len(sections.split(fields["files"])))
@@ -74,7 +74,7 @@ def _naming(path, part, one):
             names = sections.split(fields["outputs"])
             fields["outputs"] = sections.join([path if not at % 2 else name for at, name in enumerate(names)])
             pairs.append((key, inputs, record._RESULT.joined(fields)))
-    return one.holding(kept_records.body_of(pairs))
+    return one.holding(stored_records.body_of(pairs))
 
 
 def _files_below(*folders):

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-import kept_records
+import stored_records
 from scenarios.same_result.bench import LISTED, Bench, Run, release_of
 from scenarios.same_result.command_lines import BY_DEFAULT, EDITED_BY_DEFAULT, LINES, WITH_CUDA_HEADERS
 from scenarios.same_result.lines.line import Line
@@ -78,7 +78,9 @@ class Comparison:
                 workspace.forget_calls()
             counters = self.cached(step)
             # If nothing is stored, it will not get warmer.
-            is_cold = not any(map(kept_records.is_of_stage, kept_records.bodies_of(workspace.cache).values()))
+            is_cold = not any(
+                map(stored_records.is_of_stage, stored_records.bodies_of(workspace.cache).values())
+            )
             if expected or is_cold:
                 wanted = expected or warm
                 is_right = _is_expected(self.bench, wanted, self.plain, counters)

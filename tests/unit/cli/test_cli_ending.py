@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 import nvccache as package
-from made_events import event
 from nvccache import outcomes
 from nvccache.cli import output
 from nvccache.cli.group import commands
 from nvccache.store import event_line
 from nvccache.store.store import Store
+from sample_events import event
 
 # A test run in the background ignores SIGINT, and so would its children.
 PROGRAM = """

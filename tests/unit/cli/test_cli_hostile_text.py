@@ -10,7 +10,6 @@ import os
 
 import pytest
 
-from made_events import event
 from nvccache import config, outcomes, remote_url
 from nvccache.cli.names import COMMANDS
 from nvccache.explain import object_record
@@ -19,6 +18,7 @@ from nvccache.remote import outages
 from nvccache.store import event_line
 from nvccache.store.event_line import RemoteUse
 from nvccache.store.store import Store
+from sample_events import event
 
 HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc\tforged\udc9b\u2028"
 # What is typed after each command; X stands for the hostile text.

@@ -8,9 +8,9 @@ import webbrowser
 import pytest
 
 import made_builds
-from made_events import event
 from nvccache.report import page
 from nvccache.report.command import PAGE
+from sample_events import event
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from made_events import event
 from nvccache import __version__, config, endpoint, outcomes, remote_url
 from nvccache.cli.group import commands
 from nvccache.explain import object_record
@@ -29,6 +28,7 @@ from nvccache.store import event_line, event_totals, store
 from nvccache.store.directory import Directory
 from nvccache.store.event_line import RemoteUse, StageEvent
 from nvccache.store.store import Store
+from sample_events import event
 
 GOLDEN = Path(__file__).parent / "golden"
 IS_WRITTEN = bool(os.environ.get("NVCCACHE_TEST_REGENERATE"))

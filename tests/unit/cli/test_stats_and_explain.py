@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from made_events import event
 from nvccache import outcomes
 from nvccache.store import event_line, eviction
 from nvccache.store.store import Store
+from sample_events import event
 from unprivileged import read_only, unreadable
 from workspaces import Workspace
 

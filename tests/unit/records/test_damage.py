@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,13 +15,11 @@ import pytest
 
 from answering import Answering
 from damage import changed, shuffled, torn
-from nvccache.files import keys
 from nvccache.records import input_records, record, replay_layout
 from nvccache.records.record import Entry, Result
-from nvccache.store import store
 from nvccache.store.store import Store
 from replays import Launcher, put, stand_alone, with_sum
-from sample_pairs import FRONT, NOWHERE, add, encoded
+from sample_entries import FRONT, NOWHERE, add, encoded
 from world import ARGUMENTS, DIGEST, ENVIRON, OBJECT, answer_of_call, everything, replayed
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -130,39 +126,6 @@ def test_every_damage_to_a_replay_record_is_noticed(launcher, replay, place) -> 
                 replay_layout.blobs_in(content)
     put(replay, whole)
     assert is_answered(launcher, place)
-
-
-@pytest.mark.parametrize("which", ["record", "blob"])
-def test_what_is_cut_off_while_it_is_read_is_left_to_python(
-    launcher, replay, place, compiler, stored, which
-) -> None:
-    """No signal ends the launcher."""
-    content = OBJECT * 100_000  # which takes a while to be read
-    digest = keys.digest_bytes(content)
-    stored.add_blob(digest, content, compress=False)
-    answer = answer_of_call()
-    answer.products = [("out/a.o", digest, True)]
-    assert launcher.record(compiler, ARGUMENTS, replayed(), answer)
-    path = replay if which == "record" else Path(stored.path(store.BLOB, digest))
-    whole, is_over = path.read_bytes(), threading.Event()
-
-    def meddle() -> None:
-        with path.open("r+b", buffering=0) as stream:
-            while not is_over.is_set():
-                stream.truncate(0)
-                stream.seek(0)
-                stream.write(whole)
-                time.sleep(0.0005)
-
-    meddler = threading.Thread(target=meddle)
-    meddler.start()
-    try:
-        for _ in range(ROUNDS // 2):
-            if launcher.ask(ARGUMENTS).is_answer:
-                assert (place / "out/a.o").read_bytes() == content
-    finally:
-        is_over.set()
-        meddler.join()
 
 
 def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:

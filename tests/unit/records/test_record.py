@@ -16,19 +16,19 @@ from nvccache.records.base_dir import Relocation
 from nvccache.records.record import LookupKey, Result
 from nvccache.store import sections, store
 from nvccache.store.store import Store
-from sample_pairs import (
+from sample_entries import (
     FRONT,
     NOWHERE,
     OTHER_FRONT,
     add,
     add_state,
     encoded,
-    found,
+    found_key,
     inputs_in,
     is_there,
-    kept,
     keys_in,
     read,
+    stored_keys,
     valid_entries,
 )
 
@@ -87,13 +87,13 @@ def test_a_result_is_found_while_everything_is_as_it_was(header, cache):
 
 
 def test_another_action_has_its_own_record(header, cache):
-    assert (found(cache), kept(cache)) == ("", [])
+    assert (found_key(cache), stored_keys(cache)) == ("", [])
     key = add(cache, read(header))
-    assert found(cache, OTHER_FRONT) == ""
+    assert found_key(cache, OTHER_FRONT) == ""
     assert add(cache, read(header), lookup_key=OTHER_FRONT) != key
 
 
-def test_each_state_of_the_headers_has_its_own_pair(header, cache):
+def test_each_state_of_the_headers_has_its_own_entry(header, cache):
     first = add(cache, read(header), Result(stdout=b"x"))
     header.write_text("int z;\n")
     second = add(cache, read(header), Result(stdout=b"z"))
@@ -113,10 +113,10 @@ def test_of_states_with_another_file_that_was_read_only_the_first_is_decoded(hea
     decoded = []
     decode = input_records.decode
     monkeypatch.setattr(input_records, "decode", lambda *given: decoded.append(1) or decode(*given))
-    assert found(cache) == "" and len(decoded) == 1
+    assert found_key(cache) == "" and len(decoded) == 1
 
 
-def test_of_pairs_that_hold_the_newest_is_tried_first(header, cache, tmp_path):
+def test_of_entries_that_hold_the_newest_is_tried_first(header, cache, tmp_path):
     """An older one that looked up less also holds."""
     first = add(cache, read(header))
     second = add(cache, read(header, absent=tmp_path / "early.h"))
@@ -130,11 +130,11 @@ def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
     for number in range(12):
         header.write_text(f"int x{number};\n")
         added.append(add(cache, read(header)))
-    assert kept(cache) == added[:3:-1]
+    assert stored_keys(cache) == added[:3:-1]
     header.write_text("int x5;\n")
     again = add(cache, read(header), Result(stdout=b"its last result"))
-    assert kept(cache)[0] == again == added[5]
-    assert len(kept(cache)) == 8
+    assert stored_keys(cache)[0] == again == added[5]
+    assert len(stored_keys(cache)) == 8
     assert [entry.result.stdout for entry in valid_entries(cache)] == [b"its last result"]
 
 
@@ -144,7 +144,7 @@ def test_a_record_is_kept_small(header, cache, monkeypatch):
     monkeypatch.setattr(record, "_MOST_BYTES", 1)
     header.write_text("int y;\n")
     newest = add(cache, read(header), Result(stdout=bytes(300)))
-    assert kept(cache) == [newest]
+    assert stored_keys(cache) == [newest]
 
 
 def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_path):
@@ -158,7 +158,7 @@ def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_
     assert entry.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
 
 
-def test_a_pair_is_had_by_its_name(header, cache):
+def test_an_entry_is_had_by_its_name(header, cache):
     add(cache, read(header), Result(stdout=b"x"))
     (entry,) = record.all_entries(FRONT, cache)
     header.write_text("int z;\n")
@@ -169,7 +169,7 @@ def test_a_pair_is_had_by_its_name(header, cache):
         assert record.find_by_name(name, NOWHERE, cache) is None
 
 
-def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_path):
+def test_below_the_base_directory_a_entry_holds_in_another_checkout(cache, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.h").write_text("int x;\n")
@@ -184,11 +184,11 @@ def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_pa
     assert entry.result.listed == [(str(tmp_path / "two" / "x.h"), "")]
     assert add(cache, read(tmp_path / "two" / "x.h"), result, there) == entry.key  # the same state
     (tmp_path / "two" / "x.h").write_text("int y;\n")
-    assert found(cache, there) == ""
-    assert found(cache, here) == entry.key
+    assert found_key(cache, there) == ""
+    assert found_key(cache, here) == entry.key
 
 
-def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays(cache, tmp_path):
+def test_an_entry_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays(cache, tmp_path):
     """There its paths lead above the base directory."""
     base = str(tmp_path)
     (tmp_path / "one" / "deep").mkdir(parents=True)
@@ -197,8 +197,8 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
     deep, flat = (LookupKey(FRONT.key, Relocation(base, place)) for place in (f"{base}/one/deep", base))
     first = add(cache, read(tmp_path / "x.h"), lookup_key=flat)
     second = add(cache, read(tmp_path / "one" / "x.h"), lookup_key=deep)
-    assert (kept(cache, flat), found(cache, flat)) == ([first], first)
-    assert found(cache, deep) == second
+    assert (stored_keys(cache, flat), found_key(cache, flat)) == ([first], first)
+    assert found_key(cache, deep) == second
     third = add(cache, read(tmp_path / "x.h", tmp_path / "one" / "x.h"), lookup_key=flat)
     assert keys_in(encoded(cache)) == [third, second, first]
 
@@ -240,18 +240,18 @@ def test_what_is_private_is_only_for_its_user_and_never_sent(header, cache):
 def test_what_is_no_record_is_absent_and_removed(header, cache, body):
     key = add(cache, read(header))
     put(cache, body)
-    assert (kept(cache), found(cache)) == ([], "")
+    assert (stored_keys(cache), found_key(cache)) == ([], "")
     assert not is_there(cache)
     assert "damaged" in cache.fault_message
     put(cache, body)
     assert add(cache, read(header)) == key
-    assert found(cache) == key
+    assert found_key(cache) == key
     for check in (record.without_hints, record.results_in, lambda theirs: record.merged(body, theirs)):
         with pytest.raises(ValueError):
             check(body)
 
 
-def test_a_pair_that_cannot_be_understood_leaves_the_others(header, cache):
+def test_an_entry_that_cannot_be_understood_leaves_the_others(header, cache):
     first = add(cache, read(header))
     header.write_text("int z;\n")
     second = add(cache, read(header), result_of_everything())
@@ -259,10 +259,10 @@ def test_a_pair_that_cannot_be_understood_leaves_the_others(header, cache):
     key, inputs, result, *others = parts_of(encoded(cache))
     for foreign in (b"", b"no inputs", inputs[:-1]):
         put(cache, body_of(key, foreign, result, *others))
-        assert (kept(cache), found(cache)) == ([first], first)
+        assert (stored_keys(cache), found_key(cache)) == ([first], first)
     for foreign in (b"", b"no result", result[:-1], result.replace(b"result-2", b"result-9", 1)):
         put(cache, body_of(key, inputs, foreign, *others))
-        assert (kept(cache), found(cache)) == ([first], first)
+        assert (stored_keys(cache), found_key(cache)) == ([first], first)
     assert keys_in(body_of(*others)) == [first] and key.decode() == second
 
 

@@ -15,7 +15,7 @@ from nvccache.remote import envelope, outages, uploads
 from nvccache.remote.service import ServiceError
 from nvccache.store import store
 from nvccache.store.store import Store
-from sample_pairs import FRONT, add_state, keys_in, shareable
+from sample_entries import FRONT, add_state, keys_in, shareable
 
 BLOB, LARGE = b"an object", os.urandom(100_000)
 

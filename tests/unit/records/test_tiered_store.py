@@ -14,13 +14,11 @@ from nvccache.files import keys, signatures
 from nvccache.records import record, send_queued, tiered_store
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.tiered_store import TieredStore
-from nvccache.remote import envelope
 from nvccache.remote.service import connect
-from nvccache.remote.tier import Tier
 from nvccache.store import directory, store
 from nvccache.store.store import Store
-from sample_pairs import FRONT, LATER, NOWHERE, add, add_state, encoded, kept, read
-from sample_pairs import valid_entries as held
+from sample_entries import FRONT, LATER, NOWHERE, add, add_state, encoded, read, stored_keys
+from sample_entries import valid_entries as held
 
 CONTENT = b"an object"
 DIGEST = keys.digest_bytes(CONTENT)
@@ -94,17 +92,12 @@ def without_remotes(cache: Store) -> Store:
     return Store(cache.root)
 
 
-@pytest.mark.usefixtures("own_pool")
-def test_no_blob_is_taken_that_is_larger_than_what_is_sent(there, tmp_path, monkeypatch):
-    place = f"file://{tmp_path}/far"
-    (tmp_path / "far").mkdir()
-    there.add_blob(DIGEST, CONTENT, compress=False)
-    send_queued.send((store.BLOB, DIGEST), there, connect(remote_url.parse(place)[0], {}))
-    for most, found in ((len(CONTENT), None), (send_queued.LARGEST, CONTENT)):
-        monkeypatch.setattr(tiered_store, "LARGEST", most)
-        tier = Tier(remote_url.parse(place), {}, 2.0)
-        here = TieredStore(str(tmp_path / "here"), tier)
-        assert list(here.read_blobs([DIGEST])) == [found]
+def test_no_blob_is_taken_that_is_larger_than_what_is_sent(here, tier, monkeypatch):
+    tier.content[store.BLOB, DIGEST] = b"r" + CONTENT
+    monkeypatch.setattr(tiered_store, "LARGEST", len(CONTENT))
+    assert here.read_blob(DIGEST) is None
+    monkeypatch.setattr(tiered_store, "LARGEST", len(CONTENT) + 1)
+    assert here.read_blob(DIGEST) == CONTENT
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -138,7 +131,7 @@ def test_a_readonly_cache_uses_what_it_receives_and_keeps_nothing(there, tier, t
     assert not os.path.exists(tmp_path / "readonly")
 
 
-def test_a_pair_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
+def test_an_entry_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
     key = add_state(there, tmp_path / "x.h", "int x;\n", Result(stdout=b"said"))
     send_all(there, tier)
     assert held(here) == []
@@ -241,7 +234,7 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
     assert not here.published
 
 
-def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_path):
+def test_what_is_received_replaces_no_entry_of_ones_own(there, here, tier, tmp_path):
     """A record may claim any keys for its entries, but only counts under its own front key."""
     key = add_state(here, tmp_path / "x.h", "int x;\n", Result(stdout=b"ours"))
     other = LookupKey(keys.digest_bytes(b"other front"), NOWHERE)
@@ -252,7 +245,7 @@ def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_pa
         for entry in valid_entries(here, lookup_key):
             if entry.is_received:
                 record.adopt(entry, here, Answering())
-    assert kept(without_remotes(here), other) == [key]
+    assert stored_keys(without_remotes(here), other) == [key]
     assert record.find_by_name(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
 
 
@@ -263,23 +256,9 @@ def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
     assert tier.wanted == [(store.RECORD, FRONT.key), (store.RECORD, KEY), (store.BLOB, KEY)]
 
 
-@pytest.mark.usefixtures("own_pool")
-def test_a_calls_remote_requests_are_reported(tmp_path):
-    (tmp_path / "far").mkdir()
-    remotes = remote_url.parse(f"file://{tmp_path}/far")
-    service = connect(remotes[0], {})
-    name = envelope.name_of(store.BLOB, "ab" * 32)
-    service.put(name, envelope.seal(store.BLOB, "ab" * 32, b"rbody"))
-    tier = Tier(remotes, {}, 5.0)
-    here = TieredStore(str(tmp_path / "here"), tier)
-    assert here.remote_use() is None
-    here.has_blob("cd" * 32)
-    assert list(tier.each(store.BLOB, "ab" * 32, 100)) == [b"rbody"]
-    use = here.remote_use()
-    assert (use.asked, use.found, use.faults) == (2, 1, ())
-    assert use.bytes == len(service.get(name, 1 << 20))
-    assert use.seconds == tier.waited >= 0
-    service.put(name, b"junk")
-    tier = Tier(remotes, {}, 5.0)
-    assert list(tier.each(store.BLOB, "ab" * 32, 100)) == []
-    assert TieredStore(str(tmp_path / "here"), tier).remote_use().faults == ("broken",)
+def test_queries_of_a_call_are_reported_if_there_were_any(here, tier):
+    for asked, faults, is_reported in ((0, (), False), (0, ("tls",), True), (2, (), True)):
+        tier.asked, tier.found, tier.bytes_in, tier.waited, tier.faults = asked, 1, 2048, 0.5, faults
+        use = here.remote_use()
+        texts = [str(asked), "1", "2048", "0.500000", "".join(faults)]
+        assert (use.texts() if use else None) == (texts if is_reported else None)

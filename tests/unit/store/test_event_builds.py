@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from made_events import event
 from nvccache.store import events
+from sample_events import event
 
 COMPILE = {"directory": "/b", "sources": ["a.cu"], "product": "/b/a.o"}
 CHECK = "/b/CMakeFiles/CMakeScratch/TryCompile-1"

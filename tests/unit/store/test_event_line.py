@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from made_events import event
 from nvccache import outcomes
 from nvccache.store import event_line, events
 from nvccache.store.event_line import HIT, RAN, RemoteUse, StageEvent
+from sample_events import event
 
 MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
 

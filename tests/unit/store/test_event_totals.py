@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from made_events import event, stages_of
 from nvccache import outcomes
 from nvccache.run.stage_run import Costs
 from nvccache.store import directory, event_line, event_totals, events
 from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, StageEvent
+from sample_events import event, stages_of
 from unprivileged import read_only
 
 KINDS = ("ptxas", "cicc", "nvlink")  # requested by a caller, in its own order

@@ -9,7 +9,8 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import store
+from nvccache.store import locks, store
+from nvccache.store.directory import Directory
 from nvccache.store.store import BLOB, BUCKETS, MEMO, RECORD, REPLAY, Store
 
 KEY = keys.digest_bytes(b"a key")
@@ -167,3 +168,36 @@ def test_what_was_read_or_relied_on_can_be_marked_as_used(cache, is_readonly):
         os.utime(path, (1, 1))
     Store(cache.root, is_readonly).mark_used([*call.used, f"{RECORD}/00/{KEY}"])
     assert [os.stat(path).st_mtime > 1 for path in (*paths, *others)] == [not is_readonly] * 2 + [False]
+
+
+# How files get there: at once and whole.
+
+
+@pytest.mark.parametrize("blocked", ["", "tmp", "locks", RECORD])
+def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache, blocked):
+    (root / blocked).parent.mkdir(parents=True, exist_ok=True)
+    (root / blocked).write_text("in the way")
+    cache.add_record(RECORD, KEY, b"body")
+    assert cache.fault_message
+    assert cache.find_record(RECORD, KEY) is None
+
+
+def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
+    def fail(*paths, **folders):
+        raise OSError(28, "No space left on device")
+
+    cache.add_memo(OTHER_KEY, "x")
+    monkeypatch.setattr(os, "rename", fail)
+    cache.add_record(RECORD, KEY, b"body")
+    assert "No space left" in cache.fault_message
+    assert cache.fault == "disk_full"
+    assert not list((root / "tmp").glob("*"))
+
+
+def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
+    with locks.hold(Directory(str(root)), KEY[0]):
+        for body in (b"first", b"second"):
+            cache.add_record(REPLAY, KEY, body, lock=False)
+            assert cache.find_record(REPLAY, KEY) == body
+    assert not cache.fault_message

@@ -12,7 +12,7 @@ from nvccache.store import sections, store
 from nvccache.store.store import Store
 
 KIND = "record-1"
-Parts = tuple[bytes, bytes, bytes]  # of a pair: its key, its inputs and its result
+Parts = tuple[bytes, bytes, bytes]  # of an entry: its key, its inputs and its result
 
 
 def paths_of(cache: Path) -> list[Path]:
@@ -26,13 +26,13 @@ def bodies_of(cache: Path) -> dict[str, bytes]:
     return {key: body for key, body in found.items() if body is not None}
 
 
-def pairs_in(body: bytes) -> list[Parts]:
+def entries_in(body: bytes) -> list[Parts]:
     parts = sections.unpack(KIND, body)
     return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
 
 
-def body_of(pairs: list[Parts]) -> bytes:
-    return sections.pack(KIND, [part for pair in pairs for part in pair])
+def body_of(entries: list[Parts]) -> bytes:
+    return sections.pack(KIND, [part for entry in entries for part in entry])
 
 
 def is_of_call(body: bytes) -> bool:
@@ -45,20 +45,20 @@ def is_of_stage(body: bytes) -> bool:
     return not is_of_call(body) and any(result.outputs for _, result, _ in record.results_in(body))
 
 
-def read_by(body: bytes, relocation: Relocation) -> Iterator[InputRecord]:
-    """What was read, of each pair of a record."""
-    for _, inputs, _ in pairs_in(body):
+def inputs_in(body: bytes, relocation: Relocation) -> Iterator[InputRecord]:
+    """What was read, of each entry of a record."""
+    for _, inputs, _ in entries_in(body):
         yield input_records.decode(inputs, relocation)
 
 
 def change_inputs(cache: Path, change: Callable[[list[bytes]], None]) -> None:
-    """Change the sections of what was read, of every pair there is, and give the records the right sums."""
+    """Change the sections of what was read, of every entry, and give the records the right sums."""
     kept = Store(str(cache))
     bodies = bodies_of(cache)
     assert bodies
     for key, body in bodies.items():
         made = []
-        for name, inputs, result in pairs_in(body):
+        for name, inputs, result in entries_in(body):
             parts = sections.unpack("inputs-9", inputs)
             change(parts)
             made.append((name, sections.pack("inputs-9", parts), result))

@@ -62,13 +62,13 @@ def valid_entries(
     return list(record.valid_entries(lookup_key, cache, Answering(answer="an answer"), remote_records))
 
 
-def found(cache: Store, lookup_key: LookupKey = FRONT) -> str:
+def found_key(cache: Store, lookup_key: LookupKey = FRONT) -> str:
     """The key of the entry that is found, or empty."""
     entry = record.find(lookup_key, cache, Answering(answer="an answer"))
     return entry.key if entry else ""
 
 
-def kept(cache: Store, lookup_key: LookupKey = FRONT) -> list[str]:
+def stored_keys(cache: Store, lookup_key: LookupKey = FRONT) -> list[str]:
     """The keys of all entries."""
     return [entry.key for entry in record.all_entries(lookup_key, cache)]
 
