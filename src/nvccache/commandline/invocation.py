@@ -136,10 +136,14 @@ class Invocation:
 class _CommandLine:
     """All arguments of a call, and those outside option files by origin."""
 
-    arguments: list[Argument]
-    typed: list[Argument]  # on the command line itself
-    in_variables: tuple[list[Argument], list[Argument]]  # prepended and appended
-    option_files: list[str]
+    def __init__(self) -> None:
+        self.arguments: list[Argument] = []
+        self.option_files: list[str] = []
+        self.parts: list[list[Argument]] = []  # prepended by a variable, typed, and appended by another
+
+    @property
+    def spelled(self) -> list[Argument]:
+        return [argument for part in self.parts for argument in part]
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | Bypass:
@@ -192,14 +196,13 @@ def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: t
     invocation.options = options
     invocation.option_files = tuple(line.option_files)
     invocation.host_flags = host_flags
-    before, after = line.in_variables
-    spelled = [*before, *line.typed, *after]
+    before, typed, after = line.parts
     invocation.includes_variables = any(argument.name in _REMOVED for argument in (*before, *after))
-    kept = spelled if invocation.includes_variables else line.typed
+    passed_on = line.spelled if invocation.includes_variables else typed
     invocation.dryrun_arguments = tuple(
-        token for argument in kept if argument.name not in _REMOVED for token in argument.tokens
+        token for argument in passed_on if argument.name not in _REMOVED for token in argument.tokens
     )
-    invocation.threads = int(last_value(spelled, "threads") or 0)
+    invocation.threads = int(last_value(line.spelled, "threads") or 0)
     has_depfile = mode not in QUERIES and not options.isdisjoint(DEPENDENCY_OPTIONS)
     invocation.dependencies = Dependencies(line.arguments, options) if has_depfile else None
     return invocation
@@ -214,12 +217,10 @@ def _output(arguments: Sequence[Argument], mode: str) -> str:
 
 def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _CommandLine | Bypass:
     line = _CommandLine()
-    line.arguments, line.option_files = [], []
     before = split_variable(environ.get("NVCC_PREPEND_FLAGS", ""))
     after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
         return Bypass("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
-    found: list[list[Argument]] = []
     for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
         scanned = scan(part)
         if isinstance(scanned, UnknownOption):
@@ -228,11 +229,10 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _CommandLi
             return Bypass("information" if is_query else "unknown_option", scanned.token)
         if following and _lacks_value(scanned):
             return Bypass("unknown_option", scanned[-1].tokens[0])
-        found.append(scanned)
+        line.parts.append(scanned)
         bypass = _expand(scanned, line, 0)
         if bypass:
             return bypass
-    line.typed, line.in_variables = found[1], (found[0], found[2])
     return line
 
 
@@ -397,8 +397,7 @@ def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) 
 def _check_removable(line: _CommandLine, environ: Mapping[str, str]) -> Bypass | None:
     """Bypass for options that a dry run must not have, but whose removal would change nvcc's messages."""
     removed = [argument for argument in line.arguments if argument.name in _REMOVED]
-    before, after = line.in_variables
-    spelled = [argument for argument in (*before, *line.typed, *after) if argument.name in _REMOVED]
+    spelled = [argument for argument in line.spelled if argument.name in _REMOVED]
     if len(removed) != len(spelled):
         return Bypass("irremovable_option", "in an option file")
     threads = {argument.value or "" for argument in spelled if argument.name == "threads"}

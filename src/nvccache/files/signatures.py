@@ -31,8 +31,10 @@ _SECOND = 10**9  # nanoseconds
 _MOUNTS = "/proc/self/mountinfo"
 # The kernel or the server sets the change time.
 _REAL = frozenset(
-    ("bcachefs", "btrfs", "devtmpfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs")
-) | frozenset(("xfs", "zfs", "ceph", "gfs2", "gpfs", "nfs", "nfs4", "ocfs2"))
+    """
+    bcachefs btrfs ceph devtmpfs ext2 ext3 ext4 f2fs gfs2 gpfs jfs nfs nfs4 ocfs2 ramfs reiserfs tmpfs xfs zfs
+    """.split()
+)
 # Layers of other file systems, which may be images.
 _LAYERS = frozenset(("overlay", "aufs"))
 # Servers that stamp in whole seconds; there are no images of these.
@@ -41,8 +43,11 @@ _LOOP = 7  # the major number of loop devices, which can be switched to another 
 # Pseudo file systems, whose files the kernel generates when they are read.
 _PROC = "proc"
 _PSEUDO = frozenset(
-    (_PROC, "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "efivarfs")
-) | frozenset(("mqueue", "nsfs", "pstore", "resctrl", "securityfs", "selinuxfs", "sysfs", "tracefs"))
+    """
+    proc binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs mqueue nsfs pstore resctrl securityfs
+    selinuxfs sysfs tracefs
+    """.split()
+)
 BOOT = "/proc/sys/kernel/random/boot_id"  # read in a fifth of the time of /proc/cpuinfo
 
 of_status: Callable[[os.stat_result], Signature] = attrgetter(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hand_made_plans import CICC, COMPILE, CUDAFE, FATBINARY, PIPELINE, PTXAS, planned
+from hand_made_plans import CICC, COMPILE, CUDAFE, PIPELINE, planned
 from nvccache.plan.stages import line_options
+from nvccache.toolkit import dryrun
 from nvccache.values import replace
 
-HOST_COMPILE = COMPILE.replace("-c -x c++", "-c -x c++ -m64 -Wno-psabi -Iinclude -isystem i -DX=1 -std=c++17")
+HOST_WORDS = "-m64 -Wno-psabi -Iinclude -isystem i -DX=1 -std=c++17"
 CUDAFE_WORDS = (
     " --c++17 --static-host-stub --device-hidden-visibility --gnu_version=120200 --diag_suppress 177"
     " --promote_warnings --context_limit=0 --pending_instantiations=2048 --colors"
@@ -50,65 +51,46 @@ def each(options: str) -> list[str]:
     return [" ".join(option.split()) for option in options.split(";")]
 
 
-def matter(*, cudafe: str = "", cicc: str = "", host: str = "", others: str = "") -> bool:
-    """Whether line numbers matter to a call whose stages have these further arguments."""
-    stages = [
-        *PIPELINE[:1],
-        CUDAFE.replace("cudafe++ ", f"cudafe++ {CUDAFE_WORDS} {cudafe} "),
-        *PIPELINE[2:3],
-        CICC.replace("cicc ", f"cicc {CICC_WORDS} {cicc} "),
-        PTXAS.replace("ptxas ", f"ptxas {others} "),
-        FATBINARY,
-        HOST_COMPILE.replace("-c -x", f"-c {host} -x"),
-    ]
-    return any(stage.lines_matter for stage in planned(*stages).stages)
+def matter_to(line: str, words: str, options: str = "") -> bool:
+    """Whether line numbers matter to a stage with these further arguments."""
+    tool, *argv = dryrun.split_words(line)
+    matters = line_options.matter_to_host_compiler if tool == "gcc" else line_options.matter_to_cuda_tool
+    return matters([tool, *words.split(), *options.split(), *argv])
 
 
 def test_they_do_not_matter_to_an_ordinary_call():
-    assert not matter()
+    for line, words in ((CUDAFE, CUDAFE_WORDS), (CICC, CICC_WORDS), (COMPILE, HOST_WORDS)):
+        assert not matter_to(line, words)
+    assert not any(stage.lines_matter for stage in planned(*PIPELINE).stages)
 
 
 @pytest.mark.parametrize("options", each(OTHERS_OF_CICC))
 def test_they_matter_to_cicc_with_any_other_option(options):
-    assert matter(cicc=options)
+    assert matter_to(CICC, CICC_WORDS, options)
 
 
 @pytest.mark.parametrize("options", ["--debug_mode", "-g", "--unknown=1", "-tused2", "--sys_include i"])
 def test_they_matter_to_cudafe_with_any_other_option(options):
-    assert matter(cudafe=options)
+    assert matter_to(CUDAFE, CUDAFE_WORDS, options)
 
 
 @pytest.mark.parametrize("options", each(OTHERS_OF_THE_HOST))
 def test_they_matter_to_the_host_compile_with_any_other_option(options):
-    assert matter(host=options)
+    assert matter_to(COMPILE, HOST_WORDS, options)
 
 
 @pytest.mark.parametrize("options", each(ORDINARY))
 def test_they_do_not_matter_with_what_builds_are_made_with(options):
-    assert not matter(host=options)
+    assert not matter_to(COMPILE, HOST_WORDS, options)
 
 
-@pytest.mark.parametrize("options", ["-lineinfo", "-g", "-O0", "-v", "--unknown"])
-def test_ptxas_reads_no_lines_of_the_source(options):
-    assert not matter(others=options)
-
-
-def test_one_stage_to_which_they_matter_is_enough():
-    """With two architectures, too: one of the passes would be the old one."""
-    second = [line.replace("/s/a.", "/s/b.") for line in (PIPELINE[2], CICC)]
-    second[1] = second[1].replace("b.module_id", "a.module_id").replace("cicc ", "cicc -O0 ")
-    stages = planned(*PIPELINE[:2], *second, *PIPELINE[2:]).stages
-    assert [stage.argv for stage in stages if stage.lines_matter] == [
-        stage.argv for stage in stages if "-O0" in stage.argv
-    ]
-    assert any(stage.lines_matter for stage in stages)
-
-
-def test_they_matter_to_a_command_that_is_not_understood():
-    stages = planned(*PIPELINE).stages
-    grammar = replace(stages[-1].grammar, kind="opaque")
-    opaque = replace(stages[-1], grammar=grammar, argv=("tool", "-g", *stages[-1].inputs))
-    assert opaque.lines_matter
+@pytest.mark.parametrize("kind", ["cudafe", "cicc", "ptxas", "host_compile", "opaque"])
+def test_a_stage_asks_by_the_list_of_its_tool(kind):
+    """ptxas reads no lines of the source; of a command that is not understood nothing is known."""
+    stages = {stage.kind: stage for stage in planned(*PIPELINE).stages}
+    stage = stages.get(kind, stages["cicc"])
+    stage = replace(stage, grammar=replace(stage.grammar, kind=kind), argv=(*stage.argv, "-g"))
+    assert stage.lines_matter == (kind != "ptxas")
 
 
 @pytest.mark.parametrize("option", ["-DX=a\nb", "-I/a\nb", "-std=c++17\n", "-O2\n", "-DX\n"])
