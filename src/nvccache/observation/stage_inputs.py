@@ -17,13 +17,11 @@ from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
 from nvccache.observation import (
     judge,
     library_search,
-    shell_text,
     written_files,
 )
 from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import (
     COMPILERS,
-    CUDA_TOOL,
     GENERATED_FILES,
     HOST,
     Process,
@@ -53,7 +51,6 @@ class Subject:
     # The call's own files whose content is in the key; if None, the stage may read any of the call's files.
     intermediates: frozenset[str] | None = None
     argv: tuple[str, ...] = ()  # its command
-    known_variables: frozenset[str] = frozenset()  # already in its key, if NVIDIA's tools read them
 
     @property
     def search_path(self) -> str:
@@ -345,16 +342,8 @@ class _StageInputs:
         # A wrapper may add an option for colours.
         is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
-            found = judge.variables_of(process, self._subject.environ, is_coloured)
-            names.update(name for name in found if not self._is_known(name, process))
+            names |= judge.variables_of(process, self._subject.environ, is_coloured)
         return names
-
-    def _is_known(self, name: str, process: Process) -> bool:
-        """Whether the key holds all that a process makes of a variable; nvcc.profile may use it as text."""
-        if process.kind != CUDA_TOOL or name not in self._subject.known_variables:
-            return False
-        read = map(shell_text.text_of, filter(self._is_relevant, process.files))
-        return not any(name.encode() in text for text in read)
 
     def _add_lookups(self, record: InputRecord) -> None:
         looked = self._call.names.begin(record.files)

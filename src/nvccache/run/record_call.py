@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 from nvccache import passes
-from nvccache.environment import OF_ARGUMENTS
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import written_files
 from nvccache.observation.stage_inputs import Subject
@@ -84,9 +83,7 @@ class Recorder:
         if dry_run.input_record:
             return dry_run.input_record
         assert dry_run.log
-        # The front key has the arguments in these variables, and a replay record's key their values.
-        variables = frozenset(OF_ARGUMENTS)
-        subject = Subject(self.request.guarded_environ, self.nvcc, known_variables=variables)
+        subject = Subject(self.request.guarded_environ, self.nvcc)
         observation = dry_run.log.read()
         inputs = call.inputs.input_record(observation, subject)
         if not written_files.appended_file(observation.processes, call.plan.scratch):

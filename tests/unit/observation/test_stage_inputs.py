@@ -234,16 +234,6 @@ def test_a_source_that_compares_dates_has_no_record(place, text, compares):
     assert read_by(place, ran("ptxas", files=["source.cu"]))
 
 
-@pytest.mark.parametrize(
-    ("text", "counts"), [("INCLUDES += -I.", False), ("FLAGS = $(NVCC_APPEND_FLAGS)", True)]
-)
-def test_a_variable_in_the_key_counts_where_a_profile_uses_it_as_text(place, text, counts):
-    (place / "nvcc.profile").write_text(text)
-    process = ran("ptxas", files=["nvcc.profile"], variables={"NVCC_APPEND_FLAGS"})
-    of = subject(known_variables=frozenset(environment.OF_ARGUMENTS))
-    assert ("NVCC_APPEND_FLAGS" in asked(read_by(place, process, of=of))) == counts
-
-
 def test_a_source_too_large_to_be_read_may_compare_dates(place, monkeypatch):
     monkeypatch.setattr(unchanged_files, "_LARGEST_SOURCE", 1)
     with pytest.raises(UnreadableError):
