@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from nvccache.store.event_line import RemoteUse
 
 
-def finish_hit(found: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
+def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
     """Report a direct hit and exit; returns only if the output of a query could not be written."""
-    result = found.result
-    if found.is_of_query and not write_output(result.stdout, result.stderr, is_query=True):
+    result = answer.result
+    if answer.is_of_query and not write_output(result.stdout, result.stderr, is_query=True):
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
         return
-    event = Event(outcomes.QUERY_HIT if found.is_of_query else outcomes.DIRECT_HIT)
+    event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
     event.remote = remote
     event.tool_saved = result.seconds
-    event.sources, event.replayed = found.sources, result.stages
-    event.product = os.path.abspath(found.products[0][0]) if found.products else ""
+    event.sources, event.replayed = answer.sources, result.stages
+    event.product = os.path.abspath(answer.products[0][0]) if answer.products else ""
     note(config, f"{event.outcome.replace('_', ' ')} {event.product}")
     record(config, event, began)
-    if not found.is_of_query:
+    if not answer.is_of_query:
         write_output(result.stdout, result.stderr, is_query=False)
     os._exit(0)
 

@@ -28,20 +28,16 @@ def write(log_path: str, *lines: str) -> None:
     if not log_path:
         return
     text = "".join([f"[{os.getpid()}] {printable(line)}\n" for line in lines])
+    # A FIFO without a reader must not block a compile.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        descriptor = opened(log_path)
+        descriptor = os.open(log_path, flags, 0o600)
         try:
             os.write(descriptor, text.encode())
         finally:
             os.close(descriptor)
     except OSError:
         pass
-
-
-def opened(log_path: str) -> int:
-    """A descriptor for appending; raises OSError. A FIFO without a reader must not block a compile."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    return os.open(log_path, flags, 0o600)
 
 
 def printable(text: str) -> str:

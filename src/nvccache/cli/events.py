@@ -21,7 +21,7 @@ def events(as_json: bool) -> None:
     """List every call with its outcome, oldest first."""
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
-    for event in output.events_of(settings.dir, None):
+    for event in event_log.read(settings.dir) if settings.dir else ():
         say(json.dumps(event_log.to_json(event)) if as_json else _line(event))
 
 

@@ -124,7 +124,7 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
 # Facts in the document: of a call that is in the event log, and of each stage.
 _FACTS = ("product", "outcome", "store_fault", "directory", "sources")
 _AMOUNTS = ("started", "seconds", "tool_saved")
-_OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
+_STAGE_FACTS = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 # Not inside a quoted path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -242,7 +242,7 @@ def document(found: Explanation) -> dict[str, object]:
         "others": list(found.others),
         "stages": [
             {
-                **{name: getattr(stage, name) for name in _OF_STAGE},
+                **{name: getattr(stage, name) for name in _STAGE_FACTS},
                 "away": events.remote_costs_json(stage),
                 "why_here": events.why_here(stage),
             }

@@ -25,8 +25,6 @@ import click
 
 from nvccache.config import ConfigError, parse_size
 from nvccache.log import printable
-from nvccache.store import events
-from nvccache.store.event_line import Event
 
 Part = str | tuple[str, str]  # of a line: text, or (text, colour)
 
@@ -165,7 +163,7 @@ class Finding:
     topic: str
     text: str
     details: tuple[str, ...] = ()  # lines
-    mend: tuple[str, ...] = ()  # command lines, any one of which fixes it
+    fix: tuple[str, ...] = ()  # command lines, any one of which fixes it
 
 
 def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
@@ -177,7 +175,7 @@ def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
             continue
         head = f"{finding.state:<5}", _COLOURS[finding.state]
         say_parts(head, f" {finding.topic:<14} {finding.text}")
-        lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.mend)]
+        lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.fix)]
         # Only the first line begins with a state; the others may quote any text, and are indented.
         say(*[" " * 21 + line for line in lines])
     is_bad = any(finding.state == BAD for finding in found)
@@ -279,15 +277,6 @@ def hits_of(hits: int, of: int, noun: str) -> str:
     if not hits:
         return f"no {noun} was a hit" if of == 1 else f"none of {of:,} {noun}s was a hit"
     return f"{hits:,} of {of:,} {noun}{'' if of == 1 else 's'} {'was a hit' if hits == 1 else 'were hits'}"
-
-
-def events_of(root: str, since: float | str | None) -> list[Event]:
-    """The events since then, oldest first; raises events.JournalError."""
-    if not root:
-        return []
-    if since == LAST_BUILD:
-        return events.last_build(list(events.read(root)))
-    return list(events.read(root, since if isinstance(since, float) else 0.0))
 
 
 def format_time(unix_time: float, form: str = "%Y-%m-%d %H:%M") -> str:

@@ -48,15 +48,15 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
     our_settings.warn_if_not_counted(settings)
     root = settings.dir
     if by:
-        groups = _groups(_events_of(root, since), by)
+        groups = _groups(_read_events(root, since), by)
         if as_json:
             say_json(groups)
         else:
             say(*table(groups, by))
         return
-    last = _events_of(root, output.LAST_BUILD) if since is None else []  # before it is set to zero
+    last = _read_events(root, output.LAST_BUILD) if since is None else []  # before it is set to zero
     if since is not None or not root:
-        totals = event_totals.total(_events_of(root, since), stages.counted())
+        totals = event_totals.total(_read_events(root, since), stages.counted())
     elif zero:
         our_settings.refuse_if_wrong(settings, "dir")
         totals = event_totals.reset(root, stages.counted())
@@ -121,9 +121,12 @@ def outage_of_executor(settings: config.Config) -> outages.Outage | None:
     return outages.current(outages.OF_EXECUTOR.format(endpoint.parse(settings.executor).identity))
 
 
-def _events_of(root: str, since: float | str | None) -> list[Event]:
+def _read_events(root: str, since: float | str | None) -> list[Event]:
     """The selected calls that the totals include: not those before `--zero`."""
-    return event_totals.since_reset(output.events_of(root, since), root) if root else []
+    if not root:
+        return []
+    found = list(events.read(root, since if isinstance(since, float) else 0.0))
+    return event_totals.since_reset(events.last_build(found) if since == output.LAST_BUILD else found, root)
 
 
 def _groups(found: Iterable[Event], by: str) -> list[Figures]:

@@ -43,5 +43,5 @@ def test_as_json_it_is_one_object(workspace: Workspace) -> None:
     report = json.loads(result.stdout)
     assert (result.status, result.stderr) == (1, b"")
     assert report["is_bad"] is True
-    bad = {finding["topic"]: finding["mend"] for finding in report["findings"] if finding["state"] == "bad"}
+    bad = {finding["topic"]: finding["fix"] for finding in report["findings"] if finding["state"] == "bad"}
     assert bad == {"nvcc": ["unset NVCCACHE_NVCC"], "build": []}

@@ -173,7 +173,7 @@ def test_a_shim_must_be_first_on_path_and_find_a_compiler(programs):
     assert found.state == BAD and "no nvcc for it to run" in found.text
     for names, first in ((("cuda", "shim"), "shim"), (("empty",), "cuda")):
         found = check_path(programs, *names)
-        assert (found.state, found.mend) == (ODD, (f'export PATH={programs}/{first}:"$PATH"',))
+        assert (found.state, found.fix) == (ODD, (f'export PATH={programs}/{first}:"$PATH"',))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixe
     text = f"# by CMake\nCMAKE_CUDA_COMPILER:FILEPATH={programs}/cuda/nvcc\n{entries.format(programs)}\n"
     (programs / "CMakeCache.txt").write_text(text)
     found = doctor.check_build(str(programs))
-    command = "".join(found.mend).partition("=")[0]
+    command = "".join(found.fix).partition("=")[0]
     assert (found.state, command) == (state, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER" * (state != GOOD))
 
 
@@ -201,7 +201,7 @@ def test_a_directory_without_cuda_or_cmake_has_nothing_to_fix(programs):
     assert doctor.check_build(str(programs)).state == BAD
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/bin/c++\n")
     found = doctor.check_build(str(programs))
-    assert (found.state, found.mend) == (ODD, ())
+    assert (found.state, found.fix) == (ODD, ())
 
 
 def test_wrong_settings_are_bad(cache_dir):

@@ -49,7 +49,7 @@ def test_an_engine_that_cannot_be_used_is_bad(serve, trouble, word, detail):
     engine = serve(trouble)
     (finding,) = findings(engine.url)
     assert (finding.state, finding.text) == (BAD, f"`{engine.url}` cannot be used: {word}")
-    assert (finding.details, finding.mend) == ((detail,), ("unset NVCCACHE_EXECUTOR",))
+    assert (finding.details, finding.fix) == ((detail,), ("unset NVCCACHE_EXECUTOR",))
 
 
 def test_a_missing_package_for_engines_is_reported(monkeypatch):
@@ -57,7 +57,7 @@ def test_a_missing_package_for_engines_is_reported(monkeypatch):
         monkeypatch.delitem(sys.modules, f"nvccache.remote_execution.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "grpc", None)
     (finding,) = findings("grpc://127.0.0.1:1")
-    assert (finding.state, finding.mend) == (BAD, (install_command("exec"),))
+    assert (finding.state, finding.fix) == (BAD, (install_command("exec"),))
     assert finding.details == ("grpc is not installed",)
 
 
@@ -82,7 +82,7 @@ def test_a_launcher_needs_a_program_and_a_directory(tmp_path, launcher, folder, 
     (tmp_path / "open").chmod(0o777)
     (finding,) = findings(f"prefix:{launcher}", NVCCACHE_EXECUTOR_DIR=folder.format(tmp_path))
     assert (finding.state, finding.details) == (BAD, (detail.format(tmp_path),))
-    assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
+    assert finding.fix == ("unset NVCCACHE_EXECUTOR",)
 
 
 def test_a_launcher_that_can_be_used_is_well_and_its_directory_is_not_made(tmp_path):
