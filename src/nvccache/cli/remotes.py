@@ -155,4 +155,7 @@ def _send(remote: Remote, root: Directory) -> Finding:
     text += f"; refused {sender.refused}" if sender.refused else ""
     text += f"; {left} left" if left else ""
     details = (str(sender.fault), _fix_of(sender.fault)) if sender.fault else ()
-    return Finding(BAD if details or sender.refused or left else GOOD, "remote", text, details)
+    if details or sender.refused or left:
+        return Finding(BAD, "remote", text, details)
+    idle = f"`{remote.shown}`: nothing waits to be sent, since compiles send in the background"
+    return Finding(GOOD, "remote", text if sender.objects else idle)

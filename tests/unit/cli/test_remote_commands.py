@@ -109,5 +109,6 @@ def test_push_sends_what_is_queued_and_a_fault_keeps_the_queue(nvccache, far, id
         result = nvccache("remote", "push")
         assert result.exit_code == 1 and "sent 0 objects, 0 bytes; 2 left" in result.stdout
     # It ignores the outage that this began: who runs it wants a result now.
-    assert nvccache("remote", "push").exit_code == 0
+    assert "sent 2 objects" in nvccache("remote", "push").stdout
+    assert "nothing waits to be sent" in "".join(nvccache.lines("remote", "push"))
     assert len(files(far)) == 2 and outages.current(outages.OF_WRITING.format(identity)) is None
