@@ -330,16 +330,16 @@ def start_detached(
     in their process group; the new process does neither. It inherits only the descriptors in `pass_fds`.
     """
     root = os.path.dirname(os.path.dirname(os.path.abspath(nvccache.__file__)))
-    held = _LOADER_VARIABLES if "nvccache-held" in sys._xoptions else ()
-    kept = {
+    dropped = _LOADER_VARIABLES if "nvccache-held" in sys._xoptions else ()
+    variables = {
         name: value
         for name, value in environ.items()
-        if name not in _CALLER_VARIABLES and not name.startswith(_OWN_PREFIX) and name not in held
+        if name not in _CALLER_VARIABLES and not name.startswith(_OWN_PREFIX) and name not in dropped
     }
     try:
         child = subprocess.Popen(
             [sys.executable, "-I", "-c", _DETACHED, root, module, *arguments],
-            env=kept,
+            env=variables,
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -55,10 +55,10 @@ def silenced_stderr(is_silenced: bool) -> Iterator[None]:
     The Rust client of remotes prints a message there if it cannot start a thread, before it raises an error.
     """
     try:
-        kept = os.dup(2) if is_silenced else -1
+        saved = os.dup(2) if is_silenced else -1
     except OSError:  # it is closed
-        kept = -1
-    if kept < 0:
+        saved = -1
+    if saved < 0:
         yield
         return
     try:
@@ -67,5 +67,5 @@ def silenced_stderr(is_silenced: bool) -> Iterator[None]:
         os.close(nowhere)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -96,8 +96,8 @@ def error_of(message: str) -> ServiceError:
     if detail:
         return ServiceError(_WORDS.get(code) or _WORDS.get(status) or "broken", detail, status)
     lowered = message.lower()
-    found = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
-    return ServiceError(next(found, "broken"))
+    words = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
+    return ServiceError(next(words, "broken"))
 
 
 def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:

@@ -63,7 +63,7 @@ def _load_messages() -> Any:
         (file,) = descriptor_pb2.FileDescriptorSet.FromString(stream.read()).file
     pool.Add(file)
     classes = message_factory.GetMessageClassesForFiles([file.name], pool)
-    return SimpleNamespace(**{name.rpartition(".")[2]: made for name, made in classes.items()})
+    return SimpleNamespace(**{name.rpartition(".")[2]: kind for name, kind in classes.items()})
 
 
 try:

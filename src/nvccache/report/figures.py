@@ -40,9 +40,7 @@ class Figures:
     tool_spent: float
     tool_saved: float
     stages: dict[str, Tally]
-    sources: dict[str, Tally]
     causes: dict[str, Tally]  # why calls were no direct hits
-    reasons: dict[str, Tally]  # of bypasses
 
     @property
     def hits(self) -> int:
@@ -66,9 +64,13 @@ class Figures:
 
 def summarize(calls: Sequence[Event]) -> Figures:
     by_outcome = dict.fromkeys(outcomes.OUTCOMES, 0)
+    causes: dict[str, Tally] = {}
     for call in calls:
         by_outcome[call.outcome] = by_outcome.get(call.outcome, 0) + 1
-    causes = ((call.cause, call) for call in calls if call.cause and call.outcome != outcomes.BYPASS)
+        if call.cause and call.outcome != outcomes.BYPASS:
+            tally = causes.setdefault(call.cause, Tally(source_of(call) or call.product))
+            tally.count += 1
+            tally.spent += spent_by(call)
     return Figures(
         calls=len(calls),
         by_outcome=by_outcome,
@@ -76,20 +78,8 @@ def summarize(calls: Sequence[Event]) -> Figures:
         tool_spent=sum(map(spent_by, calls)),
         tool_saved=sum(call.tool_saved for call in calls),
         stages=_by_kind(calls),
-        sources=_sorted(_tally((source_of(call), call) for call in calls if call.sources), "spent"),
-        causes=_sorted(_tally(causes), "spent"),
-        reasons=_sorted(_tally((c.reason, c) for c in calls if c.outcome == outcomes.BYPASS), "count"),
+        causes=dict(sorted(causes.items(), key=lambda item: (-item[1].spent, -item[1].count, item[0]))),
     )
-
-
-def _tally(named: Iterable[tuple[str, Event]]) -> dict[str, Tally]:
-    tallies: dict[str, Tally] = {}
-    for name, call in named:
-        tally = tallies.setdefault(name, Tally(source_of(call) or call.product))
-        tally.count += 1
-        tally.spent += spent_by(call)
-        tally.saved += call.tool_saved
-    return tallies
 
 
 def _by_kind(calls: Iterable[Event]) -> dict[str, Tally]:
@@ -103,13 +93,6 @@ def _by_kind(calls: Iterable[Event]) -> dict[str, Tally]:
             tally.spent += events.tool_spent(stage)
             tally.saved += saved(stage)
     return {kind: tally for kind, tally in tallies.items() if tally.count}
-
-
-def _sorted(tallies: dict[str, Tally], by: str) -> dict[str, Tally]:
-    def key(item: tuple[str, Tally]) -> tuple[float, int, str]:
-        return -getattr(item[1], by), -item[1].count, item[0]
-
-    return dict(sorted(tallies.items(), key=key))
 
 
 SLACK = 0.005  # seconds by which clocks of two processes may differ

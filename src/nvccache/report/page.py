@@ -33,8 +33,9 @@ _STAGE_TEXTS = ("result", "why", "where")
 
 def render(build: Sequence[Event], now: float) -> str:
     """The page for a build."""
-    found = figures.summarize(build)
+    totals = figures.summarize(build)
     path = figures.critical_path(build)
+    slowest = page_parts.path_table(path, build[0].started if build else 0.0)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
     return string.Template(_part("page.html")).substitute(
@@ -43,13 +44,14 @@ def render(build: Sequence[Event], now: float) -> str:
         script=script,
         title=text(f"Build of {_moment(build[0].started)}" if build else "No calls"),
         when=text(format_count(len(build), "call")),
-        verdict=_opening(found, path),
-        summary=_summary(found),
-        outcomes=page_parts.outcome_table(found),
-        stages=page_parts.stage_table(found),
+        verdict=_opening(totals, path),
+        summary=_summary(totals),
+        outcomes=page_parts.outcome_table(totals),
+        stages=page_parts.stage_table(totals),
         legend=page_parts.legend(),
         shown=text(_shown(len(build))),
-        sections=_sections(found, path, build[0].started if build else 0.0),
+        sections=page_parts.group("slowest", "What took longest", slowest, "Nothing ran.")
+        + page_parts.group("causes", "Why it missed", page_parts.cause_table(totals), "Nothing missed."),
         data=encode(build, outcomes.REASONS, path),
         version=text(__version__),
         made=text(_moment(now)),
@@ -74,13 +76,13 @@ def _summary(figures: Figures) -> str:
 
 def _opening(figures: Figures, path: Sequence[Link]) -> str:
     """The verdict above the summary, and what is on the critical path."""
-    shown = f'<p class="verdict">{with_code(verdict(figures))}.</p>'
+    opening = f'<p class="verdict">{with_code(verdict(figures))}.</p>'
     if not path:
-        return shown
+        return opening
     parts = list(seconds_by_kind(path).items())[:_MOST_KINDS]
     spent = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
     last = f"`{title_of(path[-1].call)}` finished last. On its critical path: {spent}."
-    return f'{shown}<ul class="facts"><li>{with_code(last)}</li></ul>'
+    return f'{opening}<ul class="facts"><li>{with_code(last)}</li></ul>'
 
 
 def verdict(figures: Figures) -> str:
@@ -94,16 +96,6 @@ def verdict(figures: Figures) -> str:
         shares = f"{duration(most.spent)} of {duration(figures.tool_spent)} of compiler time"
         parts.append(f"{shares} went into {where}, because {cause}")
     return "; ".join(parts) or "No compile is recorded"
-
-
-def _sections(found: Figures, path: Sequence[Link], begun: float) -> str:
-    slowest = page_parts.path_table(path, begun) + page_parts.source_table(found)
-    causes, bypasses = page_parts.cause_table(found), page_parts.reason_table(found)
-    return (
-        page_parts.group("slowest", "What took longest", slowest, "Nothing ran.")
-        + page_parts.group("causes", "Why it missed", causes, "Nothing missed.")
-        + page_parts.group("bypasses", "Bypasses", bypasses, "Every call went through the cache.")
-    )
 
 
 def _shown(count: int) -> str:
@@ -140,7 +132,7 @@ def encode(build: Sequence[Event], sentences: dict[str, str], path: Sequence[Lin
 
     stages = [stage for call in calls for stage in call.stages]
     numbers = {id(item): number for number, item in enumerate((*stages, *calls))}
-    made = {
+    columns = {
         "begun": begun,
         "calls": {name: [number_of(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
         | {
@@ -169,7 +161,7 @@ def encode(build: Sequence[Event], sentences: dict[str, str], path: Sequence[Lin
         "texts": list(texts),
     }
     # A source named `</script>` must not end the element, nor `<!--` change where it ends.
-    return json.dumps(made, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(columns, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _units(seconds: float) -> int:

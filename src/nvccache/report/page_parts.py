@@ -19,7 +19,6 @@ from nvccache.store.event_line import SHARED, StageEvent
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed
 _MOST_ROWS = 15
 _NUMERIC = '<td class="n">'
-_UNKNOWN = "a reason of another version of nvccache"
 # The sign of each outcome and result, which is also a class in page.css with a colour. Signs and patterns
 # show the same without colour.
 SIGNS = {
@@ -140,21 +139,6 @@ def stage_table(figures: Figures) -> str:
     return table("Stages", ("stage", *results, "spent", "saved"), rows, note)
 
 
-def source_table(figures: Figures) -> str:
-    most = max((tally.spent for tally in figures.sources.values()), default=0.0)
-    rows: list[list[str]] = [
-        [
-            _path(source),
-            _number(f"{tally.count:,}"),
-            _bar(tally.spent, most, "ran"),
-            _number(duration(tally.saved)),
-        ]
-        for source, tally in list(figures.sources.items())[:_MOST_ROWS]
-    ]
-    heads = ("source", "calls", "compiler time", "avoided")
-    return table("Slowest sources", heads, rows, _of(len(figures.sources), "source"))
-
-
 def path_table(path: Sequence[Link], begun: float) -> str:
     """The longest links of the critical path, in order of time."""
     total = sum(link.seconds for link in path)
@@ -213,21 +197,9 @@ def cause_table(figures: Figures) -> str:
         for cause, tally in list(figures.causes.items())[:_MOST_ROWS]
     ]
     heads = ("cause", "calls", "compiler time", "for instance")
-    return table("Why calls were no direct hits", heads, rows, _of(len(figures.causes), "cause"))
-
-
-def reason_table(figures: Figures) -> str:
-    rows: list[list[str]] = [
-        [
-            _path(word),
-            _number(f"{tally.count:,}"),
-            _words(outcomes.REASONS.get(word, _UNKNOWN)),
-            _path(tally.example),
-        ]
-        for word, tally in figures.reasons.items()
-    ]
-    heads = ("reason", "calls", "what it means", "for instance")
-    return table("Bypasses: nvcc ran by itself", heads, rows)
+    count = len(figures.causes)
+    note = f"The first {_MOST_ROWS} of {format_count(count, 'cause')}." if count > _MOST_ROWS else ""
+    return table("Why calls were no direct hits", heads, rows, note)
 
 
 def legend() -> str:
@@ -254,10 +226,6 @@ def duration(seconds: float) -> str:
 
 def percent(part: float | None) -> str:
     return f"{100 * part:.1f} %" if part is not None else "\N{EN DASH}"
-
-
-def _of(total: int, noun: str) -> str:
-    return f"The first {_MOST_ROWS} of {format_count(total, noun)}." if total > _MOST_ROWS else ""
 
 
 def _legend(title: str, names: dict[str, str]) -> str:

@@ -168,6 +168,6 @@ def test_the_tables_are_there_without_scripts(browser, pages):
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
     opened.goto(f"file://{pages('usual')}")
-    assert opened.locator("section table").count() >= 5
+    assert opened.locator("section table").count() >= 4
     assert "need JavaScript" in opened.locator("noscript").inner_text()
     context.close()

@@ -1,35 +1,13 @@
-"""Control groups: which directories may have limits, and how many cores these leave."""
+"""How many cores and how much memory the machine and control groups leave, and what a tool may take."""
 
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from nvccache.machine import slots
-
-
-@pytest.fixture
-def found(tmp_path):
-    """The directories below the mount, for a controller and the lines of /proc/self/cgroup."""
-
-    def find(controller: str, text: str) -> list[str]:
-        (tmp_path / "own").write_text(text)
-        return list(slots.directories(controller, str(tmp_path / "own"), ""))
-
-    return find
-
-
-def test_the_own_group_and_all_above_it(found):
-    assert found("cpu", "0::/a/b\n") == ["/a/b", "/a", "", "/unified/a/b", "/unified/a", "/unified"]
-    assert found("cpu", "0::/\n") == ["", "/unified"]
-
-
-def test_a_file_that_cannot_be_read_is_empty(tmp_path):
-    assert slots.read(str(tmp_path / "none")) == slots.read(str(tmp_path)) == ""
-    (tmp_path / "bytes").write_bytes(b"0::/\xff\n")
-    assert slots.read(str(tmp_path / "bytes")) == "0::/\udcff\n"
-
 
 OF_FIRST_VERSION = "9:name=systemd:/a\n4:memory:/b\n3:cpuset:/a\n2:{}:/a\n0::/\n"
 
@@ -85,3 +63,72 @@ def test_affinity_limits_the_cores(monkeypatch):
     assert set(slots.usable_cores()) <= os.sched_getaffinity(0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
     assert slots.usable_cores() == [3]
+
+
+GIB = 1 << 30
+MEMINFO = "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n"
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Makes a machine with the given files; all others are missing."""
+
+    def make(**files: str) -> None:
+        named = {"/" + name.replace("__", "/").replace("_dot_", "."): text for name, text in files.items()}
+        monkeypatch.setattr(slots, "read", lambda path: named.get(path, ""))
+
+    return make
+
+
+GROUP = "sys__fs__cgroup__build__memory_dot_"
+OLD_GROUP = "sys__fs__cgroup__memory__a__memory_dot_"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "free"),
+    [
+        ("", {}, 4 * GIB),
+        ("0::/build\n", {f"{GROUP}max": f"{3 * GIB}\n", f"{GROUP}current": f"{2 * GIB}\n"}, GIB),
+        (
+            "0::/build\n",
+            {
+                f"{GROUP}max": f"{3 * GIB}\n",
+                f"{GROUP}current": f"{2 * GIB}\n",
+                f"{GROUP}stat": f"anon 1\ninactive_file {GIB}\n",  # which it can drop
+            },
+            2 * GIB,
+        ),
+        ("0::/build\n", {f"{GROUP}max": "max\n", f"{GROUP}current": f"{2 * GIB}\n"}, 4 * GIB),
+        (
+            "4:memory:/a\n1:cpu:/b\n",
+            {f"{OLD_GROUP}limit_in_bytes": f"{2 * GIB}\n", f"{OLD_GROUP}usage_in_bytes": f"{GIB}\n"},
+            GIB,
+        ),
+    ],
+)
+def test_memory_is_free_that_machine_and_groups_have_left(machine, own, files, free):
+    machine(proc__meminfo=MEMINFO, proc__self__cgroup=own, **files)
+    assert slots.free_memory() == free
+
+
+def test_a_machine_that_does_not_tell_has_plenty(machine):
+    machine()
+    assert slots.has_memory(64 * GIB, 64 * GIB)
+
+
+def test_there_is_room_for_what_fits_beside_the_promised(machine):
+    machine(proc__meminfo=MEMINFO)
+    assert slots.has_memory(GIB, 2 * GIB)
+    assert not slots.has_memory(2 * GIB, 2 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("factor", "size", "is_heavy", "expected"),
+    [(72, 200, False, 14464), (72, 10, True, 5 * 1024), (1, 10, False, 74), (256, 1024, True, 262208)],
+)
+def test_a_tool_takes_memory_by_its_input_and_a_heavy_one_as_much_as_the_largest_so_far(
+    monkeypatch, factor, size, is_heavy, expected
+):
+    usage = SimpleNamespace(ru_maxrss=5 << 20)  # KiB
+    monkeypatch.setattr(slots.resource, "getrusage", lambda whose: usage)
+    assert slots.memory_of(factor, size << 20, is_heavy=is_heavy) == expected << 20
