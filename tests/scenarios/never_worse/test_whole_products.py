@@ -79,3 +79,26 @@ def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble
             assert (status, left) == expected or (is_given and has_an_old_one)
             workspace.forget_calls()
     assert not workspace.counters().calls["fault"]
+
+
+def test_what_was_in_the_place_of_a_product(workspace):
+    """A file's other names and a link's target end up as by plain nvcc."""
+    workspace.write("a.cu", SOURCE)
+    argv = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", *HOST_OPTIONS)
+    assert workspace.cached(*argv).status == 0
+    product, other, rule, target = (workspace.directory / name for name in ("a.o", "other", "a.d", "target"))
+    keep = workspace.directory.parent / "keep"
+    keep.mkdir()
+    seen = []
+    for run, words in ((workspace.plain, ("-keep", "-keep-dir", keep)), (workspace.cached, ())):
+        for path in (product, other, rule, target):
+            path.unlink(missing_ok=True)
+        other.write_text("x")
+        target.write_text("x")
+        os.link(other, product)
+        rule.symlink_to("target")
+        assert run(*argv, *words).status == 0
+        paths = (product, other, rule, target)
+        seen.append([(path.is_symlink(), path.stat().st_mode, path.read_bytes()) for path in paths])
+    assert seen[0] == seen[1]
+    assert workspace.counters().calls["direct_hit"] == 1
