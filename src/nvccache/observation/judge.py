@@ -27,7 +27,6 @@ from nvccache.observation import shell_text
 from nvccache.observation.observed_process import (
     COMPILERS,
     CUDA_TOOL,
-    FRONT_ENDS,
     GENERATED_FILES,
     HOST,
     OTHER,
@@ -147,7 +146,7 @@ def _unreadable_file(process: Process) -> str:
     if process.kind != OTHER or any(re.search(_DESCRIPTORS, argument) for argument in process.arguments):
         for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed):
             return f"lists `{path}`"
-    if process.kind == CUDA_TOOL and os.path.basename(process.program) not in FRONT_ENDS:
+    if process.kind == CUDA_TOOL and _name(process) not in ("cudafe++", "cicc"):
         return ""
     harmless = _HARMLESS_TO_COMPILERS if is_compiler else _HARMLESS
     for path, mode in (dict.fromkeys(process.files, 0) | process.others).items():
@@ -221,7 +220,7 @@ def _likely_reason(process: Process) -> str:
     return next((f" (`{path}` has `{macro[0].decode()}`)" for path, macro in found if macro), "")
 
 
-def questions(
+def facts_needed(
     process: Process, checkout: str, scratch: str, argv: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """The facts about the machine and the caller that a process depends on: topic and argument.

@@ -50,7 +50,7 @@ def variables(is_known_by_content: bool, folds_mathematics: bool) -> set[str]:
     return names
 
 
-def questions(libraries: Iterable[str], folds_mathematics: bool) -> Iterator[tuple[str, str]]:
+def facts_needed(libraries: Iterable[str], folds_mathematics: bool) -> Iterator[tuple[str, str]]:
     """The facts about the machine that loaded libraries depend on: topic and argument."""
     names = sorted({*map(os.path.basename, libraries)})
     if os.path.exists(facts.CACHE_OF_LOADER):

@@ -25,7 +25,6 @@ from nvccache.values import dataclass, field
 
 HOST, CUDA_TOOL, SHELL, OTHER = "host compiler", "CUDA tool", "shell", "other"
 COMPILERS = (HOST, CUDA_TOOL)
-FRONT_ENDS = frozenset("cudafe++ cicc".split())
 _KINDS = (
     (CUDA_TOOL, r"cudafe\+\+|cicc|nvcc|ptxas|fatbinary|nvlink|tileiras|bin2c"),
     (

@@ -122,7 +122,7 @@ class ObservedInputs:
         self.files.put_into(
             record, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY)
         )
-        self.add_machine(record, library_search.questions(libraries, subject.folds_mathematics), subject)
+        self.add_facts(record, library_search.facts_needed(libraries, subject.folds_mathematics), subject)
         looked = self.names.begin(record.files)
         looked.add_absent(self.absent([loader.PRELOAD_LIST]))
         looked.put_into(record, "")
@@ -191,14 +191,12 @@ class ObservedInputs:
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
         return not is_own and judge.is_same_for_all(path)
 
-    def add_machine(
-        self, record: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject
-    ) -> None:
-        for topic, of_what in dict.fromkeys(questions):
-            answer = facts.answer(topic, of_what, subject.environ, self._cache)
+    def add_facts(self, record: InputRecord, needed: Iterable[tuple[str, str]], subject: Subject) -> None:
+        for topic, argument in dict.fromkeys(needed):
+            answer = facts.answer(topic, argument, subject.environ, self._cache)
             if not answer:
                 raise UnreadableError("what its tools see of the machine is unknown")
-            record.machine.append((topic, of_what, answer))
+            record.machine.append((topic, argument, answer))
 
     def add_variables(self, record: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
         whole = {environment.WHOLE}  # which leaves out ignored variables
@@ -237,20 +235,20 @@ class _StageInputs:
             written_files.check_products(process, self._call.scratch, own)
         if self._subject.is_known_by_content:
             self._check_neighbours(record)
-        self._call.add_machine(record, self._questions(), self._subject)
+        self._call.add_facts(record, self._facts_needed(), self._subject)
         self._call.add_variables(record, self._variables(), self._subject.environ)
         self._add_lookups(record)
         if any(judge.reads_null_input(process) for process in self._processes):
             record.links.append((_STANDARD_INPUT, os.devnull))
         return record
 
-    def _questions(self) -> Iterator[tuple[str, str]]:
+    def _facts_needed(self) -> Iterator[tuple[str, str]]:
         """The facts about the machine and the caller that the stage depends on: topic and argument."""
         libraries = chain.from_iterable(map(library_search.libraries_of, self._processes))
-        yield from library_search.questions(libraries, self._subject.folds_mathematics)
+        yield from library_search.facts_needed(libraries, self._subject.folds_mathematics)
         checkout, scratch = self._call.checkout, self._call.scratch
         for process in self._processes:
-            yield from judge.questions(process, checkout, scratch, self._subject.argv)
+            yield from judge.facts_needed(process, checkout, scratch, self._subject.argv)
 
     def _check_neighbours(self, record: InputRecord) -> None:
         """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.

@@ -9,16 +9,7 @@ from nvccache.files import signatures
 from nvccache.observation.observed_process import COMPILERS, Process
 from nvccache.records.input_records import UnreadableError
 
-_HARMLESS_OUTPUTS = (
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/fd/",
-    "/dev/std",
-    "/dev/tty",
-    "/dev/pts/",
-    "/proc/",
-)
+_HARMLESS_OUTPUTS = tuple("/dev/null /dev/zero /dev/full /dev/fd/ /dev/std /dev/tty /dev/pts/ /proc/".split())
 
 
 def check_products(process: Process, scratch: str, outputs: Iterable[str] = ()) -> None:

@@ -37,7 +37,7 @@ def unrecordable(one: Process) -> str:
 
 
 def topics(one: Process, checkout: str = "", argv: tuple[str, ...] = ()) -> set[str]:
-    return {topic for topic, _ in judge.questions(one, checkout, "/base/scratch", argv)}
+    return {topic for topic, _ in judge.facts_needed(one, checkout, "/base/scratch", argv)}
 
 
 KINDS = {

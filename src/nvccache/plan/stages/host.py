@@ -20,19 +20,11 @@ _PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
 # Replaces the scratch directory, whose name is always different, in debug information.
 DEBUG_DIRECTORY = "/tmp/nvccache"
 # These load code that is not in the key, or write the whole command line into the object.
-_UNCACHED = (
-    "-B",
-    "-fplugin",
-    "-wrapper",
-    "-specs",
-    "--specs",
-    "--config",
-    "-Xclang",
-    "-load",
-    "@",
-    "-frecord-gcc-switches",
-    "-frecord-command-line",
-    "-grecord-command-line",
+_UNCACHED = tuple(
+    """
+    -B -fplugin -wrapper -specs --specs --config -Xclang -load @
+    -frecord-gcc-switches -frecord-command-line -grecord-command-line
+    """.split()
 )
 
 
