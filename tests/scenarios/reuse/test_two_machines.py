@@ -6,15 +6,11 @@ The second machine has a copy of what the first has put into the cache, without 
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,79 +37,41 @@ _CRC = re.compile(rb"_[0-9a-f]{8}(_\d+_\w+?_cu_)(?:[0-9a-f]{8}|_Z\w{1,7})")
 
 @dataclasses.dataclass(frozen=True)
 class Other:
-    """How the second machine differs from the first."""
+    """How the second machine differs from the first; `@` in a variable is its own directory."""
 
     prefix: tuple[str, ...] = ()
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
-    change: Callable[[Path], object] = lambda checkout: None
-    needs_root: bool = False
+    has_other_files: bool = False
 
 
-def _make_older(checkout: Path) -> None:
-    for number, path in enumerate(sorted(checkout.rglob("*"))):
-        os.utime(path, (1_000_000_000 + number,) * 2)
+# Root can have another host name and another group, which has other rights to read.
+AS_ROOT = ("unshare", "--uts", "sh", "-c", 'hostname another; exec "$@"', "sh",
+           "setpriv", "--regid=65534", "--clear-groups")  # fmt: skip
+LIMITS = ("sh", "-c", 'umask 077; ulimit -n 512; ulimit -c 0; exec taskset -c 0 "$@"', "sh")
+NAMES = ("USER", "LOGNAME", "HOSTNAME", "MAIL", "SHELL", "TERM", "CI", "JOB_NAME", "SSH_CONNECTION")
+DIRECTORIES = {
+    "HOME": "@/home",
+    "XDG_CACHE_HOME": "@/xdg",
+    "XDG_RUNTIME_DIR": "@/run",
+    "TMPDIR": "@/temporary",
+    "PATH": "@/bin:{path}:@/sbin",
+}
+EVERYTHING = Other(
+    prefix=(*(AS_ROOT if os.geteuid() == 0 else ()), *LIMITS),
+    variables={**dict.fromkeys(NAMES, "other"), "TZ": "Asia/Tokyo", **DIRECTORIES},
+    has_other_files=True,
+)
 
 
-def _give_away(checkout: Path) -> None:
-    for path in checkout.rglob("*"):
-        os.chown(path, 12345, 12345)
-        path.chmod(0o755 if path.is_dir() else 0o640)
-
-
-def _add_files(checkout: Path) -> None:
-    """Files that were not looked up, in directories that were searched."""
+def change_files(checkout: Path) -> None:
+    """Other dates and owners, and more files in the directories that are searched."""
     for name in ("inc/unused.h", "src/b.cu", "src/.editor~", "build/other.o", "README"):
-        (checkout / name).parent.mkdir(exist_ok=True)
         (checkout / name).write_text("")
-
-
-# A user of another group has other rights to read; another user may not use root's cache.
-USER = ("setpriv", "--regid=65534", "--clear-groups")
-HOST = ("unshare", "--uts", "sh", "-c", 'hostname another; exec "$@"', "sh")
-LIMITS = ("sh", "-c", 'umask 077; ulimit -n 512; ulimit -c 0; exec "$@"', "sh")
-NAMES = {
-    "USER": "other",
-    "LOGNAME": "other",
-    "HOSTNAME": "other",
-    "MAIL": "/var/mail/other",
-    "SHELL": "/bin/zsh",
-}
-SESSION = {
-    "TERM": "dumb",
-    "SSH_CONNECTION": "1 2 3 4",
-    "CI": "true",
-    "JOB_NAME": "nightly",
-    "TZ": "Asia/Tokyo",
-}
-OTHERS = {
-    "another user": Other(USER, needs_root=True),
-    "another host": Other(HOST, needs_root=True),
-    "other limits": Other(LIMITS),
-    "one processor": Other(("taskset", "-c", "0")),
-    "other names": Other(variables=NAMES),
-    "another session": Other(variables=SESSION),
-    "another home": Other(
-        variables={"HOME": "@/home", "XDG_CACHE_HOME": "@/xdg", "XDG_RUNTIME_DIR": "@/run"}
-    ),
-    "another directory for temporary files": Other(variables={"TMPDIR": "@/temporary"}),
-    "more programs": Other(variables={"PATH": "@/bin:{path}:@/sbin"}),
-    "other dates": Other(change=_make_older),
-    "other owners": Other(change=_give_away, needs_root=True),
-    "more files": Other(change=_add_files),
-}
-
-
-def everything() -> Other:
-    others = [other for other in OTHERS.values() if os.geteuid() == 0 or not other.needs_root]
-
-    def change(checkout: Path) -> None:
-        for other in reversed(others):
-            other.change(checkout)
-
-    variables = {name: value for other in others for name, value in other.variables.items()}
-    # The prefix that drops privileges comes last: changing the host name needs them.
-    prefix = [word for other in reversed(others) for word in other.prefix]
-    return Other(tuple(prefix), variables, change)
+    for number, path in enumerate(sorted(checkout.rglob("*"))):
+        if os.geteuid() == 0:
+            os.chown(path, 12345, 12345)
+            path.chmod(0o755 if path.is_dir() else 0o640)
+        os.utime(path, (1_000_000_000 + number,) * 2)
 
 
 class Machine:
@@ -134,7 +92,8 @@ class Machine:
             environ[name] = value.replace("@", str(directory)).replace("{path}", environ["PATH"])
             if value.startswith("@/"):
                 Path(environ[name].partition(":")[0]).mkdir(exist_ok=True)
-        other.change(self.checkout)
+        if other.has_other_files:
+            change_files(self.checkout)
         time.sleep(OLD_ENOUGH)
 
     def argv(self, options: tuple[str, ...]) -> list[str]:
@@ -164,10 +123,6 @@ class Machine:
             source = sent / bucket
             shutil.copytree(source, self.workspace.cache / bucket, copy_function=shutil.copy)
 
-    def explained(self) -> str:
-        argv = [sys.executable, "-m", "nvccache", "explain", self.checkout / "build/a.o"]
-        return self.workspace.run(argv).stdout.decode()
-
 
 def record_as_another_class(machine: Machine) -> None:
     """Make the machine record its processor as one of a made-up class."""
@@ -193,12 +148,9 @@ def is_alike(made: bytes, plain: bytes) -> bool:
     return _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", plain)
 
 
-def test_all_that_differs_for_no_reason(tmp_path: Path, nvcc: str) -> None:
-    check_is_shared(*two_machines(tmp_path, nvcc, everything()))
-
-
-def check_is_shared(second: Machine, sent: Path) -> None:
+def test_what_differs_for_no_reason_is_shared(tmp_path: Path, nvcc: str) -> None:
     """The whole call, then its stages alone, then those of the same call for one architecture."""
+    second, sent = two_machines(tmp_path, nvcc, EVERYTHING)
     options = (*ARCHITECTURES, "--no-compress")
     has_shared_ids = cuda_release(second.workspace) >= (13, 0)
     counters, made = second.compile(*options)
@@ -226,32 +178,6 @@ def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Pa
     counters, _ = second.compile(*ARCHITECTURES)
     assert {"cicc", "ptxas"} <= counters.ran().keys()
     assert "cudafe" not in counters.ran()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a library in the place of the system's")
-def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, nvcc: str) -> None:
-    """Even if it computes the same."""
-    library = next(path for path in map(Path, own_libraries()) if path.name.startswith("libm.so"))
-    other = tmp_path / "libm"
-    other.write_bytes(library.read_bytes() + b"another")
-    script = f'mount --bind "{other}" "{library}" && exec "$@"'
-    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
-    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no file can be mounted here")
-    second, _ = two_machines(tmp_path, nvcc, Other(prefix))
-    counters, _ = second.compile(*ARCHITECTURES, "--no-compress")
-    assert {"cicc", "ptxas"} <= counters.ran().keys()
-    assert "cudafe" not in counters.ran()
-
-
-def own_libraries() -> list[str]:
-    """Libraries of this interpreter, and of a program that uses libm."""
-    ctypes.CDLL("libm.so.6")
-    return [
-        os.path.realpath(line.split()[-1])
-        for line in Path("/proc/self/maps").read_text().splitlines()
-        if "/lib" in line
-    ]
 
 
 def test_a_toolkit_that_lies_elsewhere_shares_its_stages(tmp_path: Path, nvcc: str) -> None:
