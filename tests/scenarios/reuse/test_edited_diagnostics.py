@@ -7,7 +7,7 @@ import re
 import pytest
 
 from scenarios.support.both_ways import both_ways, rebuild
-from scenarios.support.edits import COMMENT, Files, check_edit, compile_once, moved, put
+from scenarios.support.edits import COMMENT, Files, check_edit, compile_once, put
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -27,11 +27,6 @@ SPEAKERS = {
     "cicc": ("", KERNEL + DEVICE_ONLY.format(f"__device__ {ODD}"), b"multichar"),
     "cudafe++ and cicc": ("", f"{KERNEL}{ODD}\n", b"multichar"),
     "host compiler": ("-Xcompiler -Wall,-Wextra", KERNEL + HOST_WARNING, b"Wsign-compare"),
-    "all": (
-        "-Xcompiler -Wextra",
-        f"{KERNEL}int more(unsigned u) {{ return u < -1; }}\n{ODD}\n",
-        b"multichar",
-    ),
     "ptxas": (
         "-rdc=true -Xptxas --warn-on-local-memory-usage",
         "extern __device__ int elsewhere(int);\n"
@@ -46,14 +41,14 @@ def lines_in(diagnostics: bytes) -> set[bytes]:
     return set(re.findall(rb"a\.cu[(:](\d+)", diagnostics))
 
 
-@pytest.mark.by_default("cicc", "cudafe++ and cicc", "host compiler")
+@pytest.mark.by_default("cicc", "host compiler")
 @pytest.mark.parametrize("speaker", SPEAKERS)
 def test_diagnostics_come_move_and_go_with_the_text(workspace: Workspace, speaker: str) -> None:
     """And are those of the text before when the edits are undone."""
     options, text, word = SPEAKERS[speaker]
     argv = ("-c", "a.cu", *options.split())
     made = {}
-    for state in (KERNEL, text, COMMENT + text, COMMENT + KERNEL, text):
+    for state in (text, COMMENT + text, COMMENT + KERNEL, text):
         put(workspace, {"a.cu": state})
         workspace.forget_calls()
         result = rebuild(workspace, *argv)
@@ -64,48 +59,31 @@ def test_diagnostics_come_move_and_go_with_the_text(workspace: Workspace, speake
         assert lines_in(made[text].stderr).isdisjoint(lines_in(made[COMMENT + text].stderr))
 
 
-@pytest.mark.by_default("both")
+@pytest.mark.by_default("both", "host compiler")
 @pytest.mark.parametrize(
-    "error",
+    ("error", "options"),
     [
-        "int f() { return undeclared; }\n",
-        DEVICE_ONLY.format('__global__ void g() { asm volatile("no.such.instruction;"); }'),
-        "#error said\n",
+        ("int f() { return undeclared; }\n", ()),
+        (DEVICE_ONLY.format('__global__ void g() { asm volatile("no.such.instruction;"); }'), ()),
+        (HOST_WARNING, ("-Xcompiler", "-Wextra,-Werror")),
     ],
-    ids=["both", "ptxas", "preprocessor"],
+    ids=["both", "ptxas", "host compiler"],
 )
-def test_errors_after_an_edit(workspace: Workspace, error: str) -> None:
+def test_errors_after_an_edit(workspace: Workspace, error: str, options: tuple[str, ...]) -> None:
     """And then it compiles again."""
     put(workspace, {"a.cu": KERNEL})
-    compile_once(workspace, "-c", "a.cu")
+    compile_once(workspace, "-c", "a.cu", *options)
     put(workspace, {"a.cu": COMMENT + KERNEL + error})
-    made = both_ways(workspace, "-c", "a.cu", "-o", "a.o")
+    made = both_ways(workspace, "-c", "a.cu", "-o", "a.o", *options)
     assert (made.status != 0, made.files) == (True, {})
     put(workspace, {"a.cu": COMMENT + KERNEL})
-    made = rebuild(workspace, "-c", "a.cu")
-    assert made.compiled() == {}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("first", ["-isystem", "-I"])
-def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str) -> None:
-    """System headers get no warnings. In the text only the line markers differ."""
-    header = "inline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
-    put(workspace, {"inc/h.h": header, "a.cu": "#include <h.h>\n" + KERNEL})
-    second = {"-isystem": "-I", "-I": "-isystem"}[first]
-    for option in (first, second, first):
-        workspace.forget_calls()
-        result = rebuild(workspace, "-c", "a.cu", "-Xcompiler", "-Wall,-Wextra", option, "inc")
-        assert (result.stderr.count(b"unused") >= 2) == (option == "-I")
+    assert rebuild(workspace, "-c", "a.cu", *options).compiled() == {}
 
 
 OWN = "static int unused() { return 1; }\n"
 PLACES = {
     "as the header": f'#line 1 "h.h"\n{OWN}#line 9 "a.cu"\n{KERNEL}',
     "as the source by another path": f'#line 1 "./a.cu"\n{OWN}{KERNEL}',
-    "in the source as included by itself": (
-        f'#ifndef ONCE\n#define ONCE\n#include "./a.cu"\n{KERNEL}#else\n{OWN}#endif\n'
-    ),
 }
 
 
@@ -119,13 +97,3 @@ def test_a_function_that_only_the_source_may_not_leave_unused(
     header: Files = {"h.h": OWN, "a.cu": f'#include "h.h"\n{KERNEL}'}
     other: Files = {"a.cu": PLACES[place]}
     check_edit(workspace, (header, other) if is_first else (other, header))
-
-
-def test_errors_of_the_host_compiler_in_moved_text(workspace: Workspace) -> None:
-    before, after = moved(KERNEL + HOST_WARNING)
-    put(workspace, before)
-    compile_once(workspace, "-c", "a.cu")
-    put(workspace, after)
-    result = both_ways(workspace, "-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wextra,-Werror")
-    assert result.status != 0
-    assert lines_in(result.stderr) == {b"7"}

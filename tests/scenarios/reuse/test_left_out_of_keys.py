@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
-from workspaces import Counters, Workspace, make_workspace
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures, copy_toolkit
+from workspaces import Workspace, make_workspace
 
 pytestmark = pytest.mark.light_by_default
 
-ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
+ARCHITECTURES = architectures(80, 90)
 
 
 @pytest.fixture(scope="module")
@@ -30,46 +30,44 @@ def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     word = '#ifdef NEVER\n#error This adds a dependency\n#endif\nconst char *const unused = "a dependency";\n'
     workspace.write("include/a.h", f"#define UNUSED 1\n{word}")
     workspace.write("a.cu", '#include "a.h"\n' + SOURCE)
+    for name in ("out", "other"):
+        (workspace.directory / name).mkdir()
     result = workspace.cached(*argv(workspace), "-o", "first.o")
     assert result.status == 0, result.stderr
     return workspace
 
 
 def argv(workspace: Workspace, *others: str | Path) -> tuple[str | Path, ...]:
-    source = workspace.directory / "a.cu"
-    include = f"-I{workspace.directory}/include"
-    return ("-c", source, include, *ARCHITECTURES, *HOST_OPTIONS, *others)
+    return ("-c", *inputs(workspace), *ARCHITECTURES, *HOST_OPTIONS, *others)
+
+
+def inputs(workspace: Workspace) -> tuple[Path, str]:
+    return workspace.directory / "a.cu", f"-I{workspace.directory}/include"
 
 
 def check(
     workspace: Workspace,
-    *arguments: str | Path,
-    product: str | Path = "again.o",
-    cwd: Path | None = None,
+    *others: str | Path,
+    product: str = "again.o",
     outcome: str = "direct_hit",
     preprocesses: bool = False,
     **variables: str,
 ) -> None:
-    """Compile with these arguments; all must come from the cache, by stages too, and be the same.
+    """Compile with these further arguments; all must come from the cache, by stages too, and be the same.
 
     `outcome` is `stage_hit` for what makes it another call.
     """
-    compiled = arguments or argv(workspace, "-o", product)
-    made = (cwd or workspace.directory) / product
+    named = () if "-odir" in others else ("-o", product)
+    made = workspace.directory / product
     for level, place in ((outcome, workspace), ("stage_hit", without_calls(workspace))):
-        result, counters = place.since(lambda place=place: place.cached(*compiled, cwd=cwd, **variables))
+        result, counters = place.since(
+            lambda place=place: place.cached(*argv(workspace, *others, *named), **variables)
+        )
         assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
         assert (counters.outcome, counters.compiled()) == (level, {})
         assert preprocesses or counters.ran() == {}
         assert made.read_bytes() == (workspace.directory / "first.o").read_bytes()
         made.unlink()
-
-
-def ran(workspace: Workspace, *arguments: str | Path, **variables: str) -> Counters:
-    """The counters of a compile whose command line differs, but whose object is the same."""
-    _, counters = workspace.since(lambda: workspace.cached(*arguments, "-o", "again.o", **variables))
-    assert (workspace.directory / "again.o").read_bytes() == (workspace.directory / "first.o").read_bytes()
-    return counters
 
 
 def without_calls(workspace: Workspace) -> Workspace:
@@ -83,76 +81,36 @@ def without_calls(workspace: Workspace) -> Workspace:
 
 
 def test_the_names_of_what_is_written(warm: Workspace) -> None:
-    (warm.directory / "out").mkdir()
     check(warm, product="another name.o")
-    check(warm, product=warm.directory / "out" / "absolute.o")
-    check(warm, *argv(warm, "-odir", "out"), product="out/a.o", outcome="stage_hit")
-    check(warm, *argv(warm), product="a.o", outcome="stage_hit")
-    (warm.directory / "other").mkdir()
-    check(warm, *argv(warm, "-odir", "other"), product="other/a.o")
+    check(warm, "-odir", "out", product="out/a.o", outcome="stage_hit")
+    check(warm, "-odir", "other", product="other/a.o")
 
 
 def test_the_dependency_file(warm: Workspace) -> None:
-    for options, outcome in (
-        (["-MD"], "stage_hit"),
-        (["-MD", "-MT", "target", "-MP"], "direct_hit"),
-        (["-MMD", "-MF", "x.d"], "stage_hit"),
-        (["-MMD", "-MF", "y.d"], "direct_hit"),
-    ):
-        check(warm, *argv(warm, *options, "-o", "again.o"), outcome=outcome)
+    check(warm, "-MD", outcome="stage_hit")
+    check(warm, "-MD", "-MT", "target", "-MP")
 
 
 def test_the_number_of_threads(warm: Workspace) -> None:
-    for options in (["-t", "2"], ["--threads=4"], ["-t0"]):
-        check(warm, *argv(warm, *options, "-o", "again.o"))
+    check(warm, "-t", "2")
 
 
-def test_the_working_directory(warm: Workspace, tmp_path: Path) -> None:
-    warm.cached(*argv(warm, "-o", "again.o"), cwd=tmp_path)  # unless another test had another directory
-    check(warm, cwd=tmp_path)
-    warm.cached(*argv(warm, "-o", "again.o"), cwd=tmp_path, PWD=str(tmp_path))
-    check(warm, cwd=tmp_path, PWD=str(tmp_path))
-
-
-def test_temporary_directories(warm: Workspace, tmp_path: Path) -> None:
-    for name in ("plain", "with a blank", "with'quotes"):
-        (tmp_path / name).mkdir()
-        check(warm, TMPDIR=str(tmp_path / name))
-        assert not list((tmp_path / name).iterdir())
-    warm.cached(*argv(warm, "-o", "again.o"), cwd=tmp_path)
-    check(warm, cwd=tmp_path, TMPDIR="plain", preprocesses=True)  # as it does in each new directory
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "outcome"),
-    [
-        ("TERM", "xterm-256color", "direct_hit"),
-        ("GCC_COLORS", "error=01;31", "direct_hit"),
-        ("LIBRARIES", "-L/nowhere", "stage_hit"),
-        ("TZ", "Asia/Tokyo", "direct_hit"),
-    ],
-)
-def test_environment(warm: Workspace, variable: str, value: str, outcome: str) -> None:
-    check(warm, outcome=outcome, **{variable: value})
-
-
-def test_where_libraries_are_looked_for_matters_to_the_host_compiler_alone(warm: Workspace) -> None:
-    assert set(ran(warm, *argv(warm), LD_LIBRARY_PATH="/nowhere").compiled()) == {"host_compile"}
-
-
-def test_home(warm: Workspace, tmp_path: Path) -> None:
-    check(warm, HOME=str(tmp_path))
-
-
-def test_path_as_long_as_it_leads_to_the_same_tools(warm: Workspace, tmp_path: Path) -> None:
-    check(warm, PATH=f"{tmp_path}:{warm.environ['PATH']}")
+@pytest.mark.by_default("TERM", "LIBRARIES", "TMPDIR", "PATH")
+@pytest.mark.parametrize("variable", ["TERM", "GCC_COLORS", "TZ", "LIBRARIES", "TMPDIR", "HOME", "PATH"])
+def test_a_variable_that_reaches_no_result(warm: Workspace, tmp_path: Path, variable: str) -> None:
+    """PATH, as long as it leads to the same tools; the others with whatever value."""
+    folder = tmp_path / "with'quotes and a blank"
+    folder.mkdir()
+    value = f"{folder}:{warm.environ['PATH']}" if variable == "PATH" else str(folder)
+    check(warm, outcome="stage_hit" if variable == "LIBRARIES" else "direct_hit", **{variable: value})
+    assert not list(folder.iterdir())
 
 
 def test_dates(warm: Workspace) -> None:
     """Of the source, a header, and of every tool: only content counts."""
     for path in ("a.cu", "include/a.h"):
         os.utime(warm.directory / path)
-        check(warm)
+    check(warm)
     toolkit = Path(warm.nvcc).parents[1]
     for tool in ("bin/cudafe++", "nvvm/bin/cicc", "bin/ptxas", "bin/fatbinary", "bin/nvcc"):
         path = toolkit / tool
@@ -164,69 +122,51 @@ def test_dates(warm: Workspace) -> None:
     check(warm)
 
 
-def test_where_the_toolkit_is_matters_to_the_host_compile_alone(warm: Workspace, tmp_path: Path) -> None:
-    """Its headers are named in line markers, which cudafe++ and cicc are keyed on."""
-    original = warm.nvcc
-    try:
-        copy_toolkit(warm, tmp_path / "elsewhere")
-        assert {"ptxas", "fatbinary"}.isdisjoint(ran(warm, *argv(warm)).ran())
-    finally:
-        warm.nvcc = original
+def test_definitions_that_nothing_uses(warm: Workspace) -> None:
+    check(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", outcome="stage_hit", preprocesses=True)
 
 
-def test_the_order_of_architectures_matters_to_no_cicc_and_no_ptxas(warm: Workspace) -> None:
-    """The container has the images in the order of the options."""
-    source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
-    argv = ("-c", source, include, *reversed(ARCHITECTURES), *HOST_OPTIONS, "-o", "again.o")
-    _, counters = warm.since(lambda: warm.cached(*argv))
-    assert set(counters.compiled()) == {"fatbinary", "host_compile"}
+def compiled(workspace: Workspace, *arguments: str | Path, **variables: str) -> set[str]:
+    """The stages that run for another command line."""
+    line = (*arguments, *HOST_OPTIONS, "-o", "again.o")
+    result, counters = workspace.since(lambda: workspace.cached(*line, **variables))
+    assert result.status == 0, result.stderr
+    return set(counters.compiled())
 
 
-def test_an_architecture_that_is_dropped(warm: Workspace) -> None:
-    """The others are not compiled again; only the list of all is seen by every pass."""
-    source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
-    dropped = (ARCHITECTURES[1], *HOST_OPTIONS)
-    _, counters = warm.since(lambda: warm.cached("-c", source, include, *dropped, "-o", "again.o"))
-    assert set(counters.compiled()) <= {"cudafe", "fatbinary", "host_compile"}
-    assert "ptxas" in counters.hit() and "cicc" in counters.hit()
+def test_what_matters_to_the_host_compiler_alone(warm: Workspace, tmp_path: Path) -> None:
+    """Where libraries and headers are looked for; the object is the same."""
+    line = ("-c", *inputs(warm), *ARCHITECTURES)
+    for options, variables in (((), {"LD_LIBRARY_PATH": "/nowhere"}), ((f"-I{tmp_path}",), {})):
+        assert compiled(warm, *line, *options, **variables) == {"host_compile"}
+        again, first = ((warm.directory / name).read_bytes() for name in ("again.o", "first.o"))
+        assert again == first
 
 
-def test_definitions_and_directories_that_nothing_uses(warm: Workspace, tmp_path: Path) -> None:
-    """The host compile gets the directories, too, so it runs, with the same result."""
-    defined = argv(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o")
-    check(warm, *defined, outcome="stage_hit", preprocesses=True)
-    assert set(ran(warm, *argv(warm, f"-I{tmp_path}")).compiled()) == {"host_compile"}
+def test_the_list_of_architectures_matters_to_none_of_their_stages(warm: Workspace) -> None:
+    """The container has the images in the order of the options; every pass sees the list of all."""
+    line = ("-c", *inputs(warm))
+    assert compiled(warm, *line, *reversed(ARCHITECTURES)) == {"fatbinary", "host_compile"}
+    assert compiled(warm, *line, ARCHITECTURES[1]) <= {"cudafe", "fatbinary", "host_compile"}
+    # One architecture has the intermediate `a.ptx`, two have `a.compute_80.ptx`.
+    assert "ptxas" not in compiled(warm, "-cubin", *inputs(warm), "-arch=sm_80")
 
 
 def test_the_directory_of_a_source_matters_to_no_ptxas(warm: Workspace, tmp_path: Path) -> None:
     """Nothing in this source's PTX is named after the module id, which holds the path."""
-    copy = tmp_path / "a.cu"
-    shutil.copyfile(warm.directory / "a.cu", copy)
-    include = f"-I{warm.directory}/include"
-    _, counters = warm.since(
-        lambda: warm.cached("-c", copy, include, *ARCHITECTURES, *HOST_OPTIONS, "-o", "again.o")
-    )
-    assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
+    source, include = inputs(warm)
+    copy = shutil.copyfile(source, tmp_path / "a.cu")
+    assert {"ptxas", "fatbinary"}.isdisjoint(compiled(warm, "-c", copy, include, *ARCHITECTURES))
 
 
 @pytest.mark.smoke("stage hit")
 def test_a_host_edit_matters_to_no_ptxas(warm: Workspace) -> None:
-    source = warm.directory / "a.cu"
+    source, include = inputs(warm)
     text = source.read_text()
     source.write_text(text.replace("return STEP", "return STEP + 1"))
     try:
-        _, counters = warm.since(lambda: warm.cached(*argv(warm), "-o", "again.o"))
-        assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
+        ran = compiled(warm, "-c", source, include, *ARCHITECTURES)
+        assert {"ptxas", "fatbinary"}.isdisjoint(ran)
     finally:
         source.write_text(text)
     check(warm)
-
-
-def test_the_names_of_inputs_matter_to_no_tool_where_intermediates_are_concerned(warm: Workspace) -> None:
-    """One architecture has `a.ptx`, two have `a.compute_80.ptx`."""
-    if cuda_release(warm) < (11, 5):
-        pytest.skip("no list of architectures to compare")
-    source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
-    options = ("-cubin", source, include, "-arch=sm_80", *HOST_OPTIONS, "-o", "a.cubin")
-    _, counters = warm.since(lambda: warm.cached(*options))
-    assert "ptxas" not in counters.ran()
