@@ -24,7 +24,6 @@ from scenarios.support.at_once import (
     wait_until,
 )
 from scenarios.support.both_ways import object_by_plain, visible_result
-from scenarios.support.linking import INTERNAL, link
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures, barrier, precede
 from workspaces import OLD_ENOUGH, Result, Workspace
 
