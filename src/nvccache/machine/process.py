@@ -56,7 +56,6 @@ _DETACHED = (
 _CALLER_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
 _LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # this Python may have started without
 _OWN_PREFIX = "_NVCCACHE_"
-_EXEMPT: set[int] = set()
 _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
 _MAX_FINAL_READS = 32  # after a tool has ended: twice the largest pipe, since others may keep writing
@@ -81,26 +80,16 @@ def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
     """Signals the tools here, since the code that waits for a child may not have its pid yet."""
     for stop_signal in _STOP_SIGNALS:
         if signal.getsignal(stop_signal) is not signal.SIG_IGN:
-            signal.signal(stop_signal, _on_further_stop_signal)
+            # A second ^C kills tools that ignore SIGTERM.
+            signal.signal(stop_signal, lambda *_: _signal_descendants(signal.SIGKILL))
     _signal_descendants(signal.SIGTERM)
     raise Interrupted(signum)
-
-
-def _on_further_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """A second ^C kills tools that ignore SIGTERM."""
-    _signal_descendants(signal.SIGKILL)
 
 
 def _signal_descendants(signum: int) -> None:
     for member in process_tree(os.getpid())[1:]:
         with contextlib.suppress(OSError):
-            if member not in _EXEMPT:
-                os.kill(member, signum)
-
-
-def exempt(pid: int) -> None:
-    """Do not forward stop signals to this child, which cleans up after this process."""
-    _EXEMPT.add(pid)
+            os.kill(member, signum)
 
 
 def process_tree(pid: int) -> list[int]:
@@ -213,17 +202,13 @@ def die_of(signum: int) -> NoReturn:
 def run(
     argv: Sequence[str],
     environ: Mapping[str, str],
-    executable: str | None = None,
     cwd: str | None = None,
     handle: Handle | None = None,
     stdin: int | None = None,
 ) -> Completed:
-    """Run one tool until it ends; raises OSError if it cannot be started.
-
-    `executable` is the file to run, if not `argv[0]`; `stdin` replaces our standard input.
-    """
+    """Run one tool until it ends; raises OSError if it cannot be started. `stdin` replaces our own."""
     started = time.monotonic()
-    with _start(argv, executable, environ, cwd, stdin) as child:
+    with _start(argv, environ, cwd, stdin) as child:
         try:
             if handle:
                 handle.attach(child)
@@ -238,23 +223,17 @@ def run(
     return Completed(child.returncode, stdout, stderr, seconds, child.cpu, is_cut_short)
 
 
-def _start(
-    argv: Sequence[str],
-    executable: str | None,
-    environ: Mapping[str, str],
-    cwd: str | None,
-    stdin: int | None,
-) -> Child:
+def _start(argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, stdin: int | None) -> Child:
     """Start a tool with the descriptors that it would inherit from nvcc; raises OSError."""
     # Files that this process has opened are closed on exec; those it inherited are for the tools too.
     options: dict[str, Any] = {"env": dict(environ), "cwd": cwd, "stdin": stdin, "close_fds": False}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
-        return Child(argv, executable=executable, **options)
+        return Child(argv, **options)
     except OSError as error:
         import shutil
 
-        script = executable or shutil.which(argv[0], path=environ.get("PATH", ""))
+        script = shutil.which(argv[0], path=environ.get("PATH", ""))
         if error.errno != errno.ENOEXEC or not script:
             raise
     return Child(["/bin/sh", script, *argv[1:]], **options)  # a script without #!, as nvcc's shell runs it

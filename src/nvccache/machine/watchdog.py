@@ -165,8 +165,6 @@ def within_scratch(path: str, jobserver: Jobserver | None, work: Callable[[], Re
 
     try:
         watchdog = Watchdog.start(path)
-        if watchdog:
-            process.exempt(watchdog.pid)
         lock = scratch.make(path)
         return work()
     finally:
