@@ -19,7 +19,7 @@ import sys
 
 from nvccache import environment, outcomes, real_nvcc
 from nvccache.environment import OF_ARGUMENTS, WHOLE
-from nvccache.files import presence, signatures
+from nvccache.files import presence, signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records import facts
@@ -208,29 +208,24 @@ class _Checks:
 
         Those whose dates count are left out, for the launcher to compare by signature alone.
         """
-        from nvccache.files import keys, untrusted
+        from nvccache.files import keys
 
         given = self._input_record
         toolkits = [f"{os.path.dirname(os.path.dirname(path))}/" for path in (nvcc, os.path.realpath(nvcc))]
         dated = {os.path.abspath(path) for path, *_ in (*given.dates, *given.duplicates)}
         sources = [
-            (signature[3], path, signature[2], digest)
-            for path, kind, signature, digest in zip(
-                given.files, given.kinds, given.signatures, given.digests, strict=True
-            )
+            (signature[3], path, signature)
+            for path, kind, signature in zip(given.files, given.kinds, given.signatures, strict=True)
             if kind == SOURCE and not path.startswith((*_OF_SYSTEM, *toolkits))
         ]
         left = _MOST_SUMMED
-        for _, path, size, digest in sorted(sources, reverse=True):
-            if size > left or os.path.abspath(path) in dated:
+        for _, path, signature in sorted(sources, reverse=True):
+            if signature[2] > left or os.path.abspath(path) in dated:
                 continue
-            try:
-                content = untrusted.read_named(path)
-            except OSError:
-                continue
-            if keys.digest_bytes(content) == digest:
+            content = _content_of(path, signature)
+            if content is not None:
                 self._sums[path] = keys.sum_bytes(content)
-                left -= size
+                left -= len(content)
 
     def _add_file(self, path: str) -> bool:
         """Add the signature of a file; False if it has changed, or could without changing its signature."""
@@ -272,6 +267,19 @@ class _Checks:
             "links": strings.add_all(_raw(links)),
             "identities": b"".join(identities),
         }
+
+
+def _content_of(path: str, signature: Signature) -> bytes | None:
+    """The content of a file that still has this signature; None for a link, left alone by the launcher."""
+    try:
+        descriptor = os.open(path, untrusted.FILE)
+        try:
+            content = untrusted.read_all(descriptor, signature[2])
+            return content if signatures.of_status(os.fstat(descriptor)) == signature else None
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
 
 
 def _raw(texts: Iterable[str]) -> list[bytes]:
