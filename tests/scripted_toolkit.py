@@ -145,7 +145,7 @@ class Toolkit:
         assert isinstance(parsed, Invocation), parsed
         request = Request(self.nvcc, argv, environ, settings.load(environ))
         request.invocation = parsed
-        return compiling.carry_out(request, Explanation(is_recaching=request.config.recache))
+        return compiling.compile_call(request, Explanation(is_recaching=request.config.recache))
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> Answer | None:
         """What a record answers, if one does."""

@@ -210,7 +210,7 @@ def _compile_request(request: Request, began: float) -> int:
     from nvccache.run import compile as compiling
 
     nvcc, arguments, environ, config = request.nvcc, request.arguments, request.environ, request.config
-    report = compiling.carry_out(request, Explanation(is_recaching=config.recache))
+    report = compiling.compile_call(request, Explanation(is_recaching=config.recache))
     if report.answer:
         call_end.finish_hit(report.answer, config, began, report.remote)
         _exec_nvcc(nvcc, arguments, environ)

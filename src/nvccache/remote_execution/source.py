@@ -27,24 +27,24 @@ from nvccache.run import run_stage
 from nvccache.run.call import Compile
 from nvccache.run.jobs import Jobs
 from nvccache.run.run_stage import LostResultError
-from nvccache.run.stage_run import Promise, Source, StageRun, State, ToolRun
+from nvccache.run.stage_run import PendingResult, ResultProvider, StageRun, State, ToolRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.run.stage_run import MakeSource
+    from nvccache.run.stage_run import MakeProvider
 
 _JOBS = 64  # stages that run elsewhere at the same time, by default
 _SCRATCH_NAME = SCRATCH_NAME.encode()
 _NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; intermediates.py removes that
 
 
-def make_source(config: Config) -> MakeSource:
+def make_source(config: Config) -> MakeProvider:
     """A factory for the source of each call, on the configured executor."""
     where = endpoint.parse(config.executor)
     return lambda call: OtherMachines(call, where, config)
 
 
-class OtherMachines(Source):
+class OtherMachines(ResultProvider):
     """The configured engine or launcher, for one call."""
 
     def __init__(self, call: Compile, where: Endpoint, config: Config) -> None:
@@ -59,8 +59,8 @@ class OtherMachines(Source):
         self._is_usable = outages.current(self._outage) is None
 
     def offer(self, run: StageRun) -> RemoteRun | None:
-        """A promise for a stage that may be sent, at most one per stage."""
-        if run.stays_here or any(isinstance(promise, RemoteRun) for promise in run.promises):
+        """A pending for a stage that may be sent, at most one per stage."""
+        if run.stays_here or any(isinstance(pending, RemoteRun) for pending in run.pending):
             return None
         if not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
             return None
@@ -140,7 +140,7 @@ class OtherMachines(Source):
         return [(output, result.outputs[output.path.removeprefix(scratch)]) for output in stage.kept_outputs]
 
 
-class RemoteRun(Promise):
+class RemoteRun(PendingResult):
     """A stage's tool runs on another machine."""
 
     def __init__(self, run: StageRun, source: OtherMachines, slot: PoolSlot) -> None:

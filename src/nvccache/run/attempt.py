@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.machine.slots import Slots
     from nvccache.run.call import Compile
-    from nvccache.run.stage_run import MakeSource, StageRun
+    from nvccache.run.stage_run import MakeProvider, StageRun
     from nvccache.store.inflight import Claims
 
 
@@ -43,10 +43,10 @@ class Resources:
     slots: Slots
     claims: Claims | None
     progress: Progress
-    executor: MakeSource | None = None
+    executor: MakeProvider | None = None
 
 
-def carry_out(call: Compile, resources: Resources) -> tuple[Compile, Report]:
+def run_stages(call: Compile, resources: Resources) -> tuple[Compile, Report]:
     """Carry out the stages, again if line numbers turn out to matter; the last attempt and its report.
 
     Raises OSError for trouble with the scratch directory, LostResultError when a result is lost.
@@ -164,7 +164,7 @@ class Progress:
         else:
             result = f"ran {completed.seconds:.2f} s"
             costs = run.tool_run.costs if run.tool_run else None
-            result += f" on another machine ({costs.shown()})" if costs else ""
+            result += f" on another machine ({costs.sentence()})" if costs else ""
             result += f" here after all ({run.why_here})" if run.why_here and not costs else ""
             result += f", status {completed.status}" if completed.status else ""
         if path := module_id.file_of(stage):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.machine.process import Completed
     from nvccache.records.request import Request
-    from nvccache.run.stage_run import MakeSource
+    from nvccache.run.stage_run import MakeProvider
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
@@ -55,7 +55,7 @@ _CLOCK_WAS_SET = "the clock was set while it was compiled"
 _CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
 
 
-def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
+def compile_call(request: Request, explaining: Explaining | None = None) -> Report:
     """Compile with the help of the store; raises OSError and LostResultError. Leaves nothing in scratch."""
     config = request.config
     cache = _store(request)
@@ -106,9 +106,9 @@ def _compile(
     transcript = _transcribe(request, path, watch, dry_run)
     if dry_run.input_record:
         progress.note("the dry run is replayed: nvcc would print the same again")
-    found = _answer_from_remotes(request, cache)
-    if found:
-        return found
+    answered = _answer_from_remotes(request, cache)
+    if answered:
+        return answered
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request)
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
@@ -140,7 +140,7 @@ def _compile(
     resources = Resources(
         request.invocation, transcript.messages, call_slots, claims, progress, _executor(config)
     )
-    call, report = attempt.carry_out(call, resources)
+    call, report = attempt.run_stages(call, resources)
     report.product = product
     if report.leave_to_nvcc or report.status != 0:
         report.reason_against_record = "the compile failed"
@@ -163,16 +163,16 @@ def _run_query(
     explaining: Explaining | None,
 ) -> Report:
     """Answer a query from remotes or by running nvcc, and record the answer."""
-    found = _answer_from_remotes(request, cache)
-    if found:
-        return found
+    answered = _answer_from_remotes(request, cache)
+    if answered:
+        return answered
     reason = query.reason_to_leave(request, cache, watch)
     if reason:
         return _left_to_nvcc(Bypass(reason), request)
     relocation = Relocation(request.config.base_dir, os.getcwd()).in_place()
     if explaining:
         explaining.begin(request, (), cache, relocation)
-    report, run = query.carry_out(request, relocation, cache, path, watch, started[0])
+    report, run = query.run_query(request, relocation, cache, path, watch, started[0])
     if report.status != 0:
         return report
     if _clock_was_set(started):
@@ -185,7 +185,7 @@ def _run_query(
     return report
 
 
-def _executor(config: Config) -> MakeSource | None:
+def _executor(config: Config) -> MakeProvider | None:
     """Remote execution, if set; its package is optional, and loaded only here."""
     if not config.executor:
         return None
@@ -198,8 +198,8 @@ def _executor(config: Config) -> MakeSource | None:
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None
-    made: MakeSource = source.make_source(config)
-    return made
+    make_source: MakeProvider = source.make_source(config)
+    return make_source
 
 
 def _store(request: Request) -> store.Store:
@@ -223,11 +223,11 @@ def _answer_from_remotes(request: Request, cache: store.Store) -> Report | None:
 
 def _transcribe(request: Request, path: str, watch: Watch, dry_run: DryRun) -> Transcript | Bypass:
     """nvcc's transcript, from a stored dry run or a new one."""
-    known = None if watch.is_blind or request.config.recache else dry_run.find(request)
+    stored = None if watch.is_blind or request.config.recache else dry_run.find(request)
 
     def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
-        if known:
-            return known
+        if stored:
+            return stored
         completed, dry_run.log = watch.run(argv, environ)
         if completed.status != 0 and not watch.is_blind:
             blind = Watch(path, _NOT_OBSERVABLE)

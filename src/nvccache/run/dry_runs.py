@@ -62,15 +62,15 @@ class DryRun:
         """
         now = CurrentState(request.guarded_environ, self._cache, request.now)
         is_private = directory.is_private(request.config.dir)
-        found = record.find_private(self._key, self._cache, now) if is_private else None
-        if not found:
+        stored = record.find_private(self._key, self._cache, now) if is_private else None
+        if not stored:
             return None
-        self.input_record, stderr = found
+        self.input_record, stderr = stored
         self.stderr = stderr.replace(_SCRATCH, self._path)
         return Completed(0, b"", self.stderr, 0.0)
 
-    def keep(self, made: InputRecord, since_ns: int) -> None:
+    def store(self, inputs: InputRecord, since_ns: int) -> None:
         """Store the transcript of a call that began at `since_ns`, with the record of its inputs."""
         if _SCRATCH not in self.stderr:
             stderr = self.stderr.replace(self._path, _SCRATCH)
-            record.add_private(self._key, made, stderr, self._cache, since_ns)
+            record.add_private(self._key, inputs, stderr, self._cache, since_ns)

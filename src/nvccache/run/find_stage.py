@@ -69,8 +69,9 @@ def find_remote(call: Compile, run: StageRun) -> Entry | None:
     remote.prefetch_records(each.key for each in make_lookup_keys(call, run))
     entry = _find(call, run, remote.remote_records)
     outputs = dict(entry.result.outputs) if entry else {}
-    kept = run.stage.kept_outputs
-    products = [outputs[out.role] for out in kept if out.destination and out.role in outputs]
+    products = [
+        outputs[out.role] for out in run.stage.kept_outputs if out.destination and out.role in outputs
+    ]
     return entry if all(map(remote.has_blob, products)) else None
 
 
@@ -160,13 +161,13 @@ def _components(call: Compile, stage: Stage, dated: Sequence[str]) -> list[KeyCo
     read = call.read_by(stage)
     digests = [call.intermediates.digest_of(path) for path in read]
     ids = call.ids_passed_on(stage)
-    found = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, ids)
+    components = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, ids)
     if is_free_of_directory(call, stage):
-        found = [component for component in found if component[0] != "directory"]
+        components = [component for component in components if component[0] != "directory"]
     if stage.is_preprocessor and call.relocation.base:
         # Only facts about a text are kept, and one says whether it is free of this directory.
-        found.append(("base directory", (call.relocation.base,)))
-    return found
+        components.append(("base directory", (call.relocation.base,)))
+    return components
 
 
 def _meaning_key(call: Compile, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:

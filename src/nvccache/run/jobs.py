@@ -65,13 +65,13 @@ class Jobs:
 
     def wait(self, seconds: float) -> list[Job]:
         """The jobs that have ended; waits for the first for at most `seconds`."""
-        found: list[Job] = []
+        ended: list[Job] = []
         with contextlib.suppress(queue.Empty):
-            found.append(self._ended.get(timeout=seconds))
+            ended.append(self._ended.get(timeout=seconds))
             while True:
-                found.append(self._ended.get_nowait())
-        self._running.difference_update(found)
-        return found
+                ended.append(self._ended.get_nowait())
+        self._running.difference_update(ended)
+        return ended
 
     def stop(self, is_patient: bool, sweep: Callable[[], None]) -> None:
         """End all tools and wait for their threads; unless `is_patient`, kill those that take long.

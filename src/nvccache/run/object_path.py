@@ -146,13 +146,16 @@ def signatures_in_place(stage: Stage) -> dict[str, Signature]:
     return {path: signatures.signature_of(path) or signatures.UNKNOWN for path in paths}
 
 
-def was_written_by(shown: Mapping[str, Signature], observations: Iterable[Observation]) -> bool:
+def was_written_by(signatures_then: Mapping[str, Signature], observations: Iterable[Observation]) -> bool:
     """Whether these files are the stage's own: other processes may write to the same path.
 
     Each must be a file that a tool was observed to create, unchanged since its signature was taken.
     """
-    made = {file for observation in observations for file in observation.made}
-    return all(found[:2] in made and signatures.signature_of(path) == found for path, found in shown.items())
+    created = {file for observation in observations for file in observation.made}
+    return all(
+        signature[:2] in created and signatures.signature_of(path) == signature
+        for path, signature in signatures_then.items()
+    )
 
 
 def _host_compiles(plan: Plan) -> list[Stage]:

@@ -77,8 +77,8 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
 
 def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
     """The outputs of a stage that are stored, by path; the text of a pass is not."""
-    kept = [output for output in stage.kept_outputs if not stage.is_preprocessor]
-    return {output.path: call.intermediates.content_of(output.path) for output in kept}
+    stored = [output for output in stage.kept_outputs if not stage.is_preprocessor]
+    return {output.path: call.intermediates.content_of(output.path) for output in stored}
 
 
 def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:

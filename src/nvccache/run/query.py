@@ -48,7 +48,7 @@ def reason_to_leave(request: Request, cache: Store, watch: Watch) -> str:
     return request.invocation.mode if watch.is_blind or cache.is_readonly else ""
 
 
-def carry_out(
+def run_query(
     request: Request, relocation: Relocation, cache: Store, path: str, watch: Watch, since_ns: int
 ) -> tuple[Report, Run]:
     """Run nvcc; raises OSError."""
@@ -91,8 +91,8 @@ def _record(run: Run, report: Report) -> None:
     if products:
         if not run.existed:
             reason = object_path.unusual_mode(run.product, "a query", run.path)
-        shown = {run.product: signatures.signature_of(run.product) or signatures.UNKNOWN}
-        if not object_path.was_written_by(shown, [observation]):
+        written = {run.product: signatures.signature_of(run.product) or signatures.UNKNOWN}
+        if not object_path.was_written_by(written, [observation]):
             reason = f"another program writes `{run.product}`"
     content = _content(run)
     answered = completed.stdout + completed.stderr + content
@@ -103,12 +103,12 @@ def _record(run: Run, report: Report) -> None:
         reason = "a process that it started may still print messages"
     if reason:
         raise UnreadableError(reason)
-    made = inputs.union([read], request.environ, request.invocation.option_files)
+    input_record = inputs.union([read], request.environ, request.invocation.option_files)
     inputs.files.remember()
     answer = _answer(run, content)
     run.cache.add_blob(answer.products[0][1], content, compress=False)
     lookup_key = direct.make_lookup_key(request, direct.SAME_DIRECTORY, run.relocation)
-    record_call.keep(request, lookup_key, made, answer, (), run.cache, run.since_ns, report)
+    record_call.store(request, lookup_key, input_record, answer, (), run.cache, run.since_ns, report)
 
 
 def _content(run: Run) -> bytes:

@@ -87,7 +87,7 @@ class Recorder:
         observation = dry_run.log.read()
         inputs = call.inputs.input_record(observation, subject)
         if not written_files.appended_file(observation.processes, call.plan.scratch):
-            dry_run.keep(inputs, call.since_ns)
+            dry_run.store(inputs, call.since_ns)
         return inputs
 
     def _files_in_keys(self) -> list[str]:
@@ -181,7 +181,7 @@ class Recorder:
             return False
         if any(stage.grammar.reads_source for stage in self.call.plan.stages):
             return False  # no pass shows what its text says of the checkout
-        if not all(known.is_free_of(checkout) for known in self.call.intermediates.passes.values()):
+        if not all(text.is_free_of(checkout) for text in self.call.intermediates.passes.values()):
             return False
         # Relative names may lead out of the checkout, and so elsewhere in another one.
         places = [checkout, *input_records.relative_places(inputs)]
@@ -212,16 +212,16 @@ def _text_of(path: str) -> bytes:
 
 
 def _reasons_of_call(invocation: Invocation, plan: Plan) -> list[str]:
-    found = []
+    reasons = []
     if any(
         argument.value and "native" in argument.value
         for argument in invocation.arguments
         if argument.name in ("gpu-architecture", "gpu-code", "generate-code")
     ):
-        found.append("it compiles for the native architecture")
+        reasons.append("it compiles for the native architecture")
     if len(plan.dependency_files) > 1:
-        found.append("it writes several dependency files")
-    return found
+        reasons.append("it writes several dependency files")
+    return reasons
 
 
 def of_compile(recorder: Recorder, report: Report) -> None:
@@ -243,10 +243,10 @@ def of_compile(recorder: Recorder, report: Report) -> None:
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     lookup_key = direct.make_lookup_key(recorder.request, scope, recorder.relocation)
     since_ns = recorder.call.since_ns
-    keep(recorder.request, lookup_key, inputs, answer, listed, cache, since_ns, report)
+    store(recorder.request, lookup_key, inputs, answer, listed, cache, since_ns, report)
 
 
-def keep(
+def store(
     request: Request,
     lookup_key: LookupKey,
     inputs: InputRecord,

@@ -85,12 +85,12 @@ def make_inputs(call: Compile, stage: Stage) -> None:
 
 def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
     """Run a stage whose output is lost, and store it; raises LostResultError if the bytes differ."""
-    expected = [call.intermediates.digest_of(output.path) for output in _known_outputs(call, stage)]
+    expected = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
     ran = run(call, stage, handle)
-    made = [call.intermediates.digest_of(output.path) for output in _known_outputs(call, stage)]
-    if ran.completed.status != 0 or made[: len(expected)] != expected:
+    digests = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
+    if ran.completed.status != 0 or digests[: len(expected)] != expected:
         raise LostResultError(f"running {stage.kind} again did not give the same result")
-    for output in _known_outputs(call, stage):
+    for output in _outputs_with_digests(call, stage):
         content = call.intermediates.content_of(output.path)
         if content is not None and stage.grammar.is_cached:
             digest = call.intermediates.digest_of(output.path)
@@ -158,13 +158,12 @@ def take_in(call: Compile, stage: Stage) -> None:
         content = call.intermediates.read_written(output)
         if stage.is_preprocessor:
             directories = [call.relocation.checkout] if call.relocation.checkout else []
-            known = facts_of(content, directories, call.store, call.is_recaching)
-            call.intermediates.passes[output.path] = known
+            facts = facts_of(content, directories, call.store, call.is_recaching)
+            call.intermediates.passes[output.path] = facts
 
 
-def _known_outputs(call: Compile, stage: Stage) -> list[Output]:
-    kept = stage.kept_outputs
-    return [output for output in kept if call.intermediates.has_digest(output.path)]
+def _outputs_with_digests(call: Compile, stage: Stage) -> list[Output]:
+    return [output for output in stage.kept_outputs if call.intermediates.has_digest(output.path)]
 
 
 def facts_of(content: bytes, directories: Sequence[str], cache: Store, is_recaching: bool = False) -> Pass:
@@ -175,12 +174,12 @@ def facts_of(content: bytes, directories: Sequence[str], cache: Store, is_recach
     text = ("text", (keys.digest_bytes(content),))
     # The encoding of facts changes only together with the bucket of records, which hold them too.
     key = keys.key_of("facts", [("bucket", (store.RECORD,)), text, ("places", tuple(directories))])
-    kept = None if is_recaching else cache.find_record(store.MEMO, key)
-    if kept is not None:
+    memo = None if is_recaching else cache.find_record(store.MEMO, key)
+    if memo is not None:
         try:
-            return passes.decoded(kept)
+            return passes.decoded(memo)
         except ValueError:
             cache.remove_damaged(store.MEMO, key)
-    made = passes.of_text(content, directories)
-    cache.add_record(store.MEMO, key, made.encoded(), lock=False)
-    return made
+    facts = passes.of_text(content, directories)
+    cache.add_record(store.MEMO, key, facts.encoded(), lock=False)
+    return facts

@@ -1,7 +1,7 @@
 """Which stage runs when, depending on its inputs, and on slots, memory and other processes.
 
 A stage is looked up as soon as the digests of all its inputs are known. If the cache does not have it, the
-sources (sources.py) are queried for it, and the schedule waits for what they promise. Results are stored in
+providers (providers.py) are queried for it, and the schedule waits for what they offer. Results are stored in
 the background, after the stages that were waiting for them have started.
 """
 
@@ -13,19 +13,19 @@ from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
 from nvccache.records.record import Entry
-from nvccache.run import find_stage, publish_stage, run_stage, sources
+from nvccache.run import find_stage, providers, publish_stage, run_stage
 from nvccache.run.find_stage import SAME_ID
 from nvccache.run.jobs import Background, Job, Jobs
 from nvccache.run.order import Order
-from nvccache.run.sources import Capacity, OtherProcesses, RemoteCache, ThisMachine
-from nvccache.run.stage_run import Promise, Source, State
+from nvccache.run.providers import Capacity, LocalRunner, OtherProcesses, RemoteCache
+from nvccache.run.stage_run import PendingResult, ResultProvider, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage
     from nvccache.run.call import Compile
-    from nvccache.run.stage_run import MakeSource, StageRun, ToolRun
+    from nvccache.run.stage_run import MakeProvider, StageRun, ToolRun
     from nvccache.store.inflight import Claims
 
 
@@ -33,24 +33,24 @@ class Schedule:
     """The stages of one call; for the main thread only."""
 
     def __init__(
-        self, call: Compile, slots: Slots, claims: Claims | None, executor: MakeSource | None = None
+        self, call: Compile, slots: Slots, claims: Claims | None, executor: MakeProvider | None = None
     ) -> None:
         self.order = Order(call)
         self._call = call
         self._capacity = Capacity(slots)
         self._remote_cache = RemoteCache(call, self.order)
         self._others = OtherProcesses(claims)
-        self._here = ThisMachine(call, self._capacity)
-        self._makers: list[Source] = [self._here]  # queried in this order
+        self._here = LocalRunner(call, self._capacity)
+        self._makers: list[ResultProvider] = [self._here]  # queried in this order
         if executor:
             self._makers = [
-                ThisMachine(call, self._capacity, on_idle_core=True),
+                LocalRunner(call, self._capacity, on_idle_core=True),
                 executor(call),
                 self._here,
             ]
-        self._sources = (self._remote_cache, self._others, *self._makers)
+        self._providers = (self._remote_cache, self._others, *self._makers)
         self._jobs = Jobs()
-        self._promises: dict[Job, Promise] = {}
+        self._pending: dict[Job, PendingResult] = {}
         self._background = Background()
 
     def look_up(self) -> None:
@@ -69,8 +69,8 @@ class Schedule:
         before = self.order.count_done()
         self._capacity.is_full = False
         for run in filter(self.order.may_run, self.order.by_urgency):
-            for promise in [each for each in run.promises if each.has_ended()]:
-                self._end(promise)
+            for pending in [each for each in run.pending if each.has_ended()]:
+                self._end(pending)
                 self._look_up(run)
             if run.waits_for_slot:
                 self._start(run)
@@ -90,24 +90,24 @@ class Schedule:
             raise RuntimeError("no stage can go on")
         ended = []
         for job in self._jobs.wait(self._idle_seconds(open_runs)):
-            promise = self._promises.pop(job)
-            if self._end(promise):
-                ended.append(promise.run)
+            pending = self._pending.pop(job)
+            if self._end(pending):
+                ended.append(pending.run)
         return ended
 
     def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
         """End running tools, store results, release everything; unless `is_wanted`, drop unstored results."""
         scratch = self._call.plan.scratch
         if not begins_again:
-            for source in self._sources:
-                source.stop()
+            for provider in self._providers:
+                provider.stop()
         # Where the user ends the call, a second signal kills tools that do not end.
         self._jobs.stop(not is_wanted, lambda: watchdog.kill_tools(scratch))
         if not is_wanted:
             watchdog.kill_tools(scratch)  # and children that outlive their tools
         self._background.finish(is_wanted)
-        for source in self._sources:
-            source.close()
+        for provider in self._providers:
+            provider.close()
         if is_wanted and self._background.errors:
             raise self._background.errors[0]
 
@@ -127,11 +127,11 @@ class Schedule:
 
     def _idle_seconds(self, open_runs: list[StageRun]) -> float:
         """The longest time to wait before polling again."""
-        waits = [promise.poll_seconds for run in open_runs for promise in run.promises]
+        waits = [pending.poll_seconds for run in open_runs for pending in run.pending]
         waits_for_slots = any(run.waits_for_slot for run in open_runs) and self._capacity.may_become_free()
         if waits_for_slots:
-            waits.append(sources.POLL_FOR_SLOTS_SECONDS)
-        return min(waits, default=Promise.poll_seconds)
+            waits.append(providers.POLL_FOR_SLOTS_SECONDS)
+        return min(waits, default=PendingResult.poll_seconds)
 
     def _look_up(self, run: StageRun) -> bool:
         """Look a stage up in the store; whether it hit."""
@@ -148,14 +148,14 @@ class Schedule:
         run.state = State.DONE
         run.contains_id |= entry.lookup_key.scope == SAME_ID
         run.set_input_record(entry.input_record)
-        self._drop_promises(run)
+        self._drop_pending(run)
         self._others.give_up(run)
         run.started = run.started or time.monotonic()
         return True
 
     def _start(self, run: StageRun) -> None:
         """Start a stage, or wait for another process that runs it; not without a slot and memory."""
-        maker = next((offer for offer in (source.offer(run) for source in self._makers) if offer), None)
+        maker = next((offer for offer in (provider.offer(run) for provider in self._makers) if offer), None)
         if not maker:
             return
         lost = run_stage.lost_producers(self._call, run.stage)
@@ -172,16 +172,16 @@ class Schedule:
         if not is_found:
             self._begin(elsewhere or maker)
 
-    def _begin(self, promise: Promise) -> None:
-        run = promise.run
-        if promise.runs_here and run.stage.kind == OPAQUE:
+    def _begin(self, pending: PendingResult) -> None:
+        run = pending.run
+        if pending.runs_here and run.stage.kind == OPAQUE:
             self._background.finish()  # it may change files that are about to be stored
-        if promise.is_timed:
+        if pending.is_timed:
             run.started = run.started or time.monotonic()
-        promise.begin(self._jobs)
-        run.promises.append(promise)
-        if promise.job:
-            self._promises[promise.job] = promise
+        pending.begin(self._jobs)
+        run.pending.append(pending)
+        if pending.job:
+            self._pending[pending.job] = pending
 
     def _run_lost(self, stages: list[Stage]) -> None:
         """Run stages again whose digests are known but whose outputs are lost or never stored."""
@@ -195,28 +195,28 @@ class Schedule:
             if rerun:
                 self._begin(rerun)
 
-    def _end(self, promise: Promise) -> bool:
-        """End a promise; whether that ends its stage. Raises errors of the promise's job."""
-        run = promise.run
-        run.promises.remove(promise)
-        has_result = promise.end()
+    def _end(self, pending: PendingResult) -> bool:
+        """End a pending; whether that ends its stage. Raises errors of the pending's job."""
+        run = pending.run
+        run.pending.remove(pending)
+        has_result = pending.end()
         if run.state == State.DONE:
             return False
         if has_result and not run.winner:
-            run.winner = promise
-            self._drop_promises(run)
+            run.winner = pending
+            self._drop_pending(run)
         if run.winner:
             return not run.runs_here and self._take(run)
         return False
 
-    def _drop_promises(self, run: StageRun) -> None:
-        """Cancel the promises of a run that has its result; those with a job stay until that ends."""
-        for promise in run.promises:
-            promise.cancel()
-        run.promises = [promise for promise in run.promises if promise.job]
+    def _drop_pending(self, run: StageRun) -> None:
+        """Cancel what is pending for a stage that has its result; what has a job stays until that ends."""
+        for pending in run.pending:
+            pending.cancel()
+        run.pending = [pending for pending in run.pending if pending.job]
 
     def _take(self, run: StageRun) -> bool:
-        """Take the result of the first promise that had one; whether that ends the stage."""
+        """Take the result of the first pending that had one; whether that ends the stage."""
         winner, run.winner = run.winner, None
         assert winner
         result = winner.result()
@@ -227,11 +227,11 @@ class Schedule:
         run.tool_run = tool_run
         run.state = State.DONE
         run.completed = tool_run.completed
-        for source in self._makers:
-            source.note_end(run)
+        for provider in self._makers:
+            provider.note_end(run)
         if run.has_failed:
             for dropped in self.order.drop_after(run):
-                for promise in dropped.promises:
-                    promise.cancel()
+                for pending in dropped.pending:
+                    pending.cancel()
             self._others.give_up(run)
         return True

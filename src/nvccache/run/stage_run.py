@@ -31,7 +31,7 @@ class State:
     """Plain strings: creating an Enum takes as long as importing the rest of this module."""
 
     WAITING = "waits for its inputs"
-    READY = "has no result yet"  # sources may be working on one: its promises
+    READY = "has no result yet"  # providers may be working on one
     DONE = "done"
 
 
@@ -53,7 +53,7 @@ class Costs:
         values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
         return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
 
-    def shown(self) -> str:
+    def sentence(self) -> str:
         """For the log."""
         if self.is_cached:
             return f"the engine had it, fetched in {self.fetch:.2f} s"
@@ -100,8 +100,8 @@ class StageRun:
         self.event: StageEvent | None = None  # set when the call has ended
 
         # Who makes it.
-        self.promises: list[Promise] = []  # begun and not ended
-        self.winner: Promise | None = None  # the promise with the result, until that is taken
+        self.pending: list[PendingResult] = []  # begun and not ended
+        self.winner: PendingResult | None = None  # the pending with the result, until that is taken
         self.may_share = True  # whether to wait for other processes that run the same
         self.claim: Claim | None = None
         self.ran_elsewhere = False  # whether another process ran it
@@ -154,13 +154,13 @@ class StageRun:
     @property
     def runs_here(self) -> bool:
         """Whether its tool is running on this machine."""
-        return any(promise.runs_here for promise in self.promises)
+        return any(pending.runs_here for pending in self.pending)
 
     @property
     def waits_for_slot(self) -> bool:
         """Whether only a slot is missing for a run here."""
         is_open = self.state == State.READY and self.winner is None
-        return is_open and all(promise.admits(None) for promise in self.promises)
+        return is_open and all(pending.admits(None) for pending in self.pending)
 
     def set_input_record(self, record: InputRecord) -> None:
         self.input_record = record
@@ -168,8 +168,8 @@ class StageRun:
             self.reasons_against_record.append(f"{self.stage.kind} was not observed")
 
 
-class Promise:
-    """What one source does for one stage.
+class PendingResult:
+    """What one provider does for one stage.
 
     It ends with its job, with a result or without; one without a job is polled.
     """
@@ -207,11 +207,11 @@ class Promise:
             self.job.handle.end()
 
 
-class Source:
-    """A source of results; for the main thread of one call."""
+class ResultProvider:
+    """A provider of results; for the main thread of one call."""
 
-    def offer(self, run: StageRun) -> Promise | None:
-        """A promise to get the result of a stage, ready to begin; or None."""
+    def offer(self, run: StageRun) -> PendingResult | None:
+        """A pending result of a stage, ready to begin; or None."""
         raise NotImplementedError
 
     def note_end(self, run: StageRun) -> None:
@@ -225,4 +225,4 @@ class Source:
 
 
 if TYPE_CHECKING:
-    MakeSource = Callable[[Compile], Source]
+    MakeProvider = Callable[[Compile], ResultProvider]

@@ -65,9 +65,9 @@ def effects_of(stage: Stage, argv: Sequence[str], log: Log, intermediates: Seque
     if observation.incomplete or len(compilers) != 1 or compilers[0].directory != processes[0].directory:
         return UNKNOWN, PLACES
     paths = set(intermediates)
-    files = {shown[:2] for shown in map(signatures.signature_of, intermediates) if shown}  # under any name
+    files = {each[:2] for each in map(signatures.signature_of, intermediates) if each}  # under any name
     for process in processes:
-        opened = {shown[:2] for shown in process.files.values()}
+        opened = {signature[:2] for signature in process.files.values()}
         if process.kind != HOST and (files & opened or paths & process.found.keys()):
             return UNKNOWN, PLACES
     command = compilers[0].arguments

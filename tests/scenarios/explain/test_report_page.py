@@ -60,7 +60,7 @@ def text(opened, selector):
 def picture(opened, selector):
     """The content of a canvas after the next frame."""
     frame = "requestAnimationFrame(() => requestAnimationFrame(() => done(canvas.toDataURL())))"
-    return opened.locator(selector).evaluate(f"canvas => new Promise(done => {frame})")
+    return opened.locator(selector).evaluate(f"canvas => new PendingResult(done => {frame})")
 
 
 def violations(opened):

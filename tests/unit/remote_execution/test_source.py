@@ -74,7 +74,7 @@ def schedule_of(steps_of_nothing, monkeypatch):
 
 
 def is_away(run):
-    return any(isinstance(promise, source.RemoteRun) for promise in run.promises)
+    return any(isinstance(pending, source.RemoteRun) for pending in run.pending)
 
 
 def is_done(run):

@@ -13,7 +13,7 @@ from made_up_tool import TOOL
 from hand_made_plans import DEVICE, HOST, planned
 from nvccache.machine import slots
 from nvccache.plan import stage_key, stages
-from nvccache.run import sources
+from nvccache.run import providers
 from nvccache.run.order import Order
 from nvccache.run.stage_run import StageRun
 from nvccache.store import event_totals
@@ -95,7 +95,7 @@ def test_it_waits_for_its_memory(added, monkeypatch):
     wanted = []
     monkeypatch.setattr(slots, "memory_of", lambda *amounts, **kinds: wanted.append((amounts, kinds)) or 0)
     stage = planned(*LINES, argv=ARGV).stages[-1]
-    sources.memory_of(stage, 7)
+    providers.memory_of(stage, 7)
     assert wanted == [((5000, 7), {"is_heavy": True})]
 
 

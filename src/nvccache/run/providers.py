@@ -1,19 +1,19 @@
-"""The sources of a stage's result when the cache directory does not have it, tried in turn.
+"""The providers of a stage's result when the cache directory does not have it, tried in turn.
 
     RemoteCache     queries remotes, on a thread, while other stages run
     OtherProcesses  waits for a process that runs the stage now; else claims the stage for this one
-    ThisMachine     runs it, with a slot and enough memory
+    LocalRunner     runs it, with a slot and enough memory
     remote_execution/source.py sends it to another machine, if an executor is set
 
-Each offers a promise, or None. A promise holds what it needs, such as a slot, from the offer on. The schedule
-begins it, or cancels it; of several promises of one run, the first with a result wins.
+Each offers a pending result, or None. That holds what it needs, such as a slot, from the offer on. The
+schedule begins it, or cancels it; of several for one stage, the first with a result wins.
 """
 
 from __future__ import annotations
 
 from nvccache.machine import slots
 from nvccache.run import find_stage, run_stage
-from nvccache.run.stage_run import Promise, Source
+from nvccache.run.stage_run import PendingResult, ResultProvider
 from nvccache.store import inflight
 from nvccache.store.inflight import Wait
 
@@ -33,7 +33,7 @@ POLL_FOR_SLOTS_SECONDS = 0.1
 _POLL_SECONDS = 0.02  # for claims of other processes
 
 
-class RemoteCache(Source):
+class RemoteCache(ResultProvider):
     """Queries take no slot and no memory. Passes may run at the same time: they come first, when connections
     have yet to be made, and are cheap."""
 
@@ -42,7 +42,7 @@ class RemoteCache(Source):
         self._order = order
         self._has_queried = False
 
-    def offer(self, run: StageRun) -> Promise | None:
+    def offer(self, run: StageRun) -> PendingResult | None:
         """Query remotes for a stage that the cache directory lacks, unless a hit is unlikely."""
         if not self._call.remote or not run.is_cached or self._order.reads_quick_output(run):
             return None
@@ -54,7 +54,7 @@ class RemoteCache(Source):
             self._call.remote.stop_queries()
 
 
-class _RemoteQuery(Promise):
+class _RemoteQuery(PendingResult):
     """A query of remotes for a stage."""
 
     is_timed = False
@@ -82,7 +82,7 @@ class _RemoteQuery(Promise):
         return entry
 
 
-class OtherProcesses(Source):
+class OtherProcesses(ResultProvider):
     """Claims of stages. A process takes one only when it can run the stage at once: no two processes wait for
     each other (docs/development/decisions/running-stages.md)."""
 
@@ -90,7 +90,7 @@ class OtherProcesses(Source):
         self._claims = claims
         self._waits: set[Wait] = set()
 
-    def offer(self, run: StageRun) -> Promise | None:
+    def offer(self, run: StageRun) -> PendingResult | None:
         """None if this process is to run the stage; it has the claim then, if claims are in use."""
         if not self._claims or not run.may_share or run.claim:
             return None
@@ -114,7 +114,7 @@ class OtherProcesses(Source):
             self._claims.release_all()
 
 
-class _Waiting(Promise):
+class _Waiting(PendingResult):
     """Another process runs the stage; its result is then looked up in the store."""
 
     poll_seconds = _POLL_SECONDS
@@ -191,7 +191,7 @@ class Capacity:
             slot.release()
 
 
-class ThisMachine(Source):
+class LocalRunner(ResultProvider):
     """Runs a stage in any slot; with `on_idle_core`, when another machine is the alternative, only on one."""
 
     def __init__(self, call: Compile, capacity: Capacity, *, on_idle_core: bool = False) -> None:
@@ -215,14 +215,14 @@ class ThisMachine(Source):
     def _may_use(self, slot: Slot, run: StageRun) -> bool:
         if self._on_idle_core and not slot.pool_slot:
             return False
-        return all(promise.admits(slot) for promise in run.promises)
+        return all(pending.admits(slot) for pending in run.pending)
 
 
 def memory_of(stage: Stage, input_bytes: int) -> int:
     return slots.memory_of(stage.tool.memory_factor, input_bytes, is_heavy=stage.tool.is_heavy)
 
 
-class LocalRun(Promise):
+class LocalRun(PendingResult):
     """A stage's tool runs here."""
 
     runs_here = True

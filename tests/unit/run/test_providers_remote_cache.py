@@ -104,7 +104,7 @@ def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
     (cudafe,) = [run for run in execution.runs if run.stage.kind == "cudafe"]
-    assert cudafe.promises
+    assert cudafe.pending
     assert not cudafe.waits_for_slot
     assert not schedule._capacity._taken
     assert begun(execution) == []
