@@ -43,12 +43,12 @@ def of_stage(
     program = toolchain.program_of(stage.argv[0], environ)
     found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
-        ("tool", tuple(_tool_parts(stage, program, store))),
+        ("tool", tuple(tool_parts(stage, program, store))),
         ("arguments", stage.key_argv),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
     ]
-    if _is_known_by_content(stage, program):
+    if is_known_by_content(stage, program):
         # A record names libraries of the toolkit that was used: in another one, the same are to be found.
         own = loader.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
@@ -74,23 +74,14 @@ def _visible_names(stage: Stage) -> list[str]:
     return names
 
 
-def tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
+def tool_parts(stage: Stage, program: str, store: Store) -> list[str]:
     """What identifies the tool; its path, too, unless the tool finds no files relative to itself."""
-    return _tool_parts(stage, toolchain.program_of(stage.argv[0], environ), store)
-
-
-def _tool_parts(stage: Stage, program: str, store: Store) -> list[str]:
     digest = toolchain.digest_of_program(program, store)
-    known = _is_known_by_content(stage, program)
-    return [digest] if known else [digest, program, os.path.realpath(program)]
+    return [digest] if is_known_by_content(stage, program) else [digest, program, os.path.realpath(program)]
 
 
-def is_known_by_content(stage: Stage, environ: Mapping[str, str]) -> bool:
-    """Whether keys identify the tool by content, wherever it is: not a script. Raises OSError."""
-    return _is_known_by_content(stage, toolchain.resolve(stage.argv[0], environ.get("PATH", "")))
-
-
-def _is_known_by_content(stage: Stage, program: str) -> bool:
+def is_known_by_content(stage: Stage, program: str) -> bool:
+    """Whether keys identify a stage's tool by content, wherever it is: not a script. Raises OSError."""
     return stage.is_located_anywhere and elf.interpreter(program) is not None
 
 

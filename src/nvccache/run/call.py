@@ -19,6 +19,7 @@ from nvccache.records.tiered_store import TieredStore
 from nvccache.run.intermediates import Intermediates
 from nvccache.run.stage_run import StageRun
 from nvccache.run.wrappers import PLACES
+from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,11 +158,12 @@ class Compile:
     def subject_of(self, stage: Stage) -> Subject:
         """What the observation of a stage needs to know of it; raises OSError."""
         read = [*self.read_by(stage), *filter(None, (module_id.file_of(stage),))]
+        program = toolchain.resolve(stage.argv[0], self.environ.get("PATH", ""))
         return Subject(
             self.environ,
             stage.argv[0],
             frozenset(stage_key.files_in_key(stage, self.environ)),
-            stage_key.is_known_by_content(stage, self.environ),
+            stage_key.is_known_by_content(stage, program),
             stage.tool.folds_mathematics,
             frozenset((*read, *(output.path for output in stage.outputs))),
             stage.argv,

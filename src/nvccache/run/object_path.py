@@ -25,6 +25,7 @@ from nvccache.observation import judge, written_files
 from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
 from nvccache.run import wrappers
+from nvccache.toolkit import toolchain
 from nvccache.values import replace
 
 TYPE_CHECKING = False
@@ -198,7 +199,7 @@ def _path_matters(stage: Stage, environ: Mapping[str, str], store: Store) -> boo
 
 
 def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
-    tool = tuple(stage_key.tool_parts(stage, environ, store))
+    tool = tuple(stage_key.tool_parts(stage, toolchain.program_of(stage.argv[0], environ), store))
     is_product = any(output.destination for output in stage.outputs)
     components = [("tool", tool), ("arguments", stage.key_argv), ("product", (str(is_product),))]
     return keys.key_of("object place", components)
