@@ -60,11 +60,6 @@ def read(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
         raise StoreError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
-def zeros(stages: Iterable[str] = ()) -> Totals:
-    """Totals without any call."""
-    return _document(_Stored(), stages)
-
-
 def total(calls: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
     """The totals of these events."""
     stored = _Stored()
@@ -76,7 +71,7 @@ def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
     """Reset all counters and return the totals until now; raises StoreError."""
     root = directories.at(cache)
     if not events.logs(root):
-        return zeros(stages)
+        return total((), stages)
     try:
         with locks.hold(root, _LOCK, _LOCK_SECONDS, locks.with_filelock):
             before, new = _current(root), _Stored()

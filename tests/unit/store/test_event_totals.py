@@ -54,7 +54,7 @@ def test_missing_journal_is_all_zeros_and_is_not_made(cache_dir):
     }  # fmt: skip
     assert totals["bypass_reasons"] == {}
     assert totals["seconds_saved"] == 0
-    assert event_totals.reset(cache_dir) == event_totals.zeros()
+    assert event_totals.reset(cache_dir) == event_totals.total(())
     assert not os.path.exists(cache_dir)
 
 
