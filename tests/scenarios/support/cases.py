@@ -21,7 +21,7 @@ import pytest
 
 from installations import launcher_of_tree
 from scenarios.support.both_ways import Made, by_cache, by_plain, described, differences, keep_of
-from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit
+from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit, share_digests
 from workspaces import Workspace
 
 # Seconds after which a file is old enough to be recorded, with those that `Workspace.cached` waits;
@@ -269,8 +269,9 @@ def _filled(text: str, workspace: Workspace) -> str:
 
 def own_toolkit(workspace: Workspace) -> Path:
     """Give the workspace a copy of its toolkit, a tree of links whose parts can be replaced."""
-    copy = workspace.directory.parent / "toolkit"
-    shutil.copytree(Path(workspace.nvcc).parents[1], copy, symlinks=True)
+    original, copy = Path(workspace.nvcc).parents[1], workspace.directory.parent / "toolkit"
+    shutil.copytree(original, copy, symlinks=True)
+    share_digests(original, copy)
     workspace.nvcc = str(copy / "bin" / "nvcc")
     return copy
 

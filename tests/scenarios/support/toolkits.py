@@ -134,6 +134,13 @@ def remember_digests(workspace: Workspace, toolkit: Path) -> None:
     shutil.copy(workspace.cache / directory.TAG_NAME, toolkit.with_name(REMEMBERED))
 
 
+def share_digests(toolkit: Path, other: Path) -> None:
+    """Let workspaces begin with what is kept of a toolkit when they use another that links to its tools."""
+    kept = toolkit.with_name(REMEMBERED)
+    if kept.is_dir():
+        other.with_name(REMEMBERED).symlink_to(kept)
+
+
 def _compiles(workspace: Workspace) -> bool:
     probe = workspace.write("probe.cu", SOURCE)
     done = workspace.plain("-c", probe.name, "-o", "probe.o", *HOST_OPTIONS)

@@ -45,6 +45,7 @@ _INPUTS = (
     Line("standard_input", "-x cu - -ptx -o a.ptx", "bypass:standard_input", stdin=b"__global__ void k() {}"),
     Line("blank", "-c 'my kernel.cu' -o 'my object.o'", files={"my kernel.cu": "b.cu"}),
     Line("utf8", "-c smørrebrød.cu -o 出力.o", files={"smørrebrød.cu": "b.cu"}),
+    Line("no_text", "-c a\udcff.cu -o a\udc80.o", files={"a\udcff.cu": "b.cu"}),
     Line("comma", "-ptx a,b.cu -o a,b.ptx", files={"a,b.cu": "b.cu"}),
     Line("backslash", "-c 'a\\b.cu' -o 'a\\b.o'", files={"a\\b.cu": "b.cu"}),
     Line("apostrophe", '-c "a\'b.cu" -o "it\'s.o"', files={"a'b.cu": "b.cu"}),
