@@ -73,7 +73,7 @@ def explain(path: str | None, as_json: bool) -> None:
 
 
 def _explanation(settings: Config, typed: str | None) -> Explanation:
-    """The compile to explain; raises Failure and events.JournalError."""
+    """The compile to explain; raises Failure and StoreError."""
     root = settings.dir
     cache = Store(root, settings.readonly) if root else None
     call, matched, others = _find(root, typed or "") if root else (None, "", [])

@@ -20,7 +20,6 @@ from nvccache import log
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
 from nvccache.store.directory import StoreError
-from nvccache.store.events import JournalError
 
 # Documented in docs/reference/commands.md, by docs/generate/reference.py.
 STATUSES = {
@@ -67,7 +66,7 @@ def in_one_sentence() -> Iterator[None]:
         raise WrongUsage(error.format_message().rstrip("."), hint, error.ctx) from None
     except click.ClickException as error:
         raise Failure(error.format_message()) from None
-    except (JournalError, StoreError) as error:
+    except StoreError as error:
         raise Failure(str(error)) from None
     except OSError as error:
         if f"{os.sep}click{os.sep}" in traceback.extract_tb(error.__traceback__)[-1].filename:

@@ -43,9 +43,9 @@ class Relocation:
 
     def in_place(self) -> Relocation:
         """The same call, with all paths unchanged."""
-        made = Relocation("", self.cwd)
-        made.base = self.base
-        return made
+        relocation = Relocation("", self.cwd)
+        relocation.base = self.base
+        return relocation
 
     def encode(self, path: str) -> str:
         """The stored form of a path; paths outside the checkout are unchanged."""
@@ -98,7 +98,7 @@ class Relocation:
         The mapped name differs between checkouts though the base directory is not part of it.
         """
         cwd = self.cwd
-        found = []
+        names = []
         start = argument.find(_PREFIX_MAP)
         while start >= 0:
             start += len(_PREFIX_MAP)
@@ -106,9 +106,9 @@ class Relocation:
             if cwd.startswith(old):
                 for delimiter in _DELIMITERS:
                     new = new.partition(delimiter)[0]
-                found.append(new + cwd[len(old) :])
+                names.append(new + cwd[len(old) :])
             start = argument.find(_PREFIX_MAP, start)
-        return found
+        return names
 
 
 def _is_below(path: str, base: str) -> bool:

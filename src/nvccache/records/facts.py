@@ -74,8 +74,8 @@ class CurrentState:
         "_answers",
         "_cache",
         "_digests",
-        "_known",
         "_links",
+        "_signatures",
         "_states",
         "environ",
         "read",
@@ -87,25 +87,24 @@ class CurrentState:
         self._cache = cache  # has memos of what the machine is
         self._answers: dict[tuple[str, str], str] = {}
         self.since_ns: int = files.since_ns if files else time.time_ns()  # before the first file is read
-        self._known: dict[str, Signature | None] = files._known if files else {}
+        self._signatures: dict[str, Signature | None] = files._signatures if files else {}
         self._digests: dict[str, str] = files._digests if files else {}
         self.read: dict[str, str] = files.read if files else {}  # those of files that had to be read
         self._states: dict[str, str] = files._states if files else {}
         self._links: dict[str, bool] = files._links if files else {}
 
     def signature(self, path: str) -> Signature | None:
-        if path not in self._known:
-            self._known[path] = signatures.signature_of(path)
-        return self._known[path]
+        if path not in self._signatures:
+            self._signatures[path] = signatures.signature_of(path)
+        return self._signatures[path]
 
     def signatures(self, paths: list[str]) -> list[Signature | None]:
-        known = self._known
-        if not known:
-            found = signatures.all_of(paths)
-            if found is not None:
-                known.update(zip(paths, found, strict=True))
-                return list(found)
-        return [known[path] if path in known else self.signature(path) for path in paths]
+        if not self._signatures:
+            first = signatures.all_of(paths)
+            if first is not None:
+                self._signatures.update(zip(paths, first, strict=True))
+                return list(first)
+        return list(map(self.signature, paths))
 
     def state(self, path: str) -> str:
         """What exists at a path, see presence.py."""
@@ -120,10 +119,10 @@ class CurrentState:
 
     def answer(self, topic: str, subject: str) -> str:
         """The current digest for a question about the machine; see `answer` below."""
-        asked = topic, subject
-        if asked not in self._answers:
-            self._answers[asked] = answer(topic, subject, self.environ, self._cache)
-        return self._answers[asked]
+        question = topic, subject
+        if question not in self._answers:
+            self._answers[question] = answer(topic, subject, self.environ, self._cache)
+        return self._answers[question]
 
     def learn(self, path: str, digest: str) -> None:
         """Remember a digest that is known to be the file's current one."""

@@ -66,8 +66,8 @@ def prefetch(request: Request, cache: TieredStore) -> None:
 
 def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
     """Answer a call from remote records."""
-    found = _answer_parsed(request, cache, cache.remote_records)
-    return found if isinstance(found, Answer) else None
+    answer = _answer_parsed(request, cache, cache.remote_records)
+    return answer if isinstance(answer, Answer) else None
 
 
 def _answer_parsed(

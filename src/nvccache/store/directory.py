@@ -173,7 +173,7 @@ class Directory:
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
         """Names in a folder with their status, links not followed; empty if the folder does not exist."""
-        found = []
+        names = []
         try:
             entries = os.scandir(self._full(folder))
         except FileNotFoundError:
@@ -183,10 +183,10 @@ class Directory:
         with entries:
             for entry in entries:
                 try:
-                    found.append((entry.name, entry.stat(follow_symlinks=False)))
+                    names.append((entry.name, entry.stat(follow_symlinks=False)))
                 except FileNotFoundError:
                     continue  # just removed
-        return found
+        return names
 
     def _full(self, path: str) -> str:
         if not self._mode:

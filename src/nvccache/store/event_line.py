@@ -188,7 +188,7 @@ def append(cache: str | Directory, event: Event) -> bool:
         flags = os.O_WRONLY | os.O_APPEND
         descriptor, status = root.open(f"{FOLDER}/{LOG}", flags, make=True, for_writers=True)
         try:
-            os.write(descriptor, line_of(event))
+            os.write(descriptor, format_line(event))
         finally:
             os.close(descriptor)
     except OSError:
@@ -196,7 +196,7 @@ def append(cache: str | Directory, event: Event) -> bool:
     return status.st_size >= LARGE
 
 
-def line_of(event: Event) -> bytes:
+def format_line(event: Event) -> bytes:
     """If a full disk cut off the line before, the newline at its start separates this one from it."""
     first = "\t".join(event.texts()[:_OF_LAUNCHER])
     return os.fsencode(f"\n{first}\t{end_of_line(event)}")
@@ -215,7 +215,7 @@ def text_of_hit(stage: StageEvent) -> str:
     return _text(StageEvent(stage.kind, HIT, stage.seconds, stage.architecture, stage.cpu))
 
 
-def event_of(line: bytes) -> Event | None:
+def parse_line(line: bytes) -> Event | None:
     """The event of a line; None if it is damaged or was cut off."""
     *fields, end = os.fsdecode(line).split("\t")
     if end != ".":

@@ -16,9 +16,9 @@ import time
 from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store import event_line, events, locks
-from nvccache.store.directory import Directory, LockTimeoutError
+from nvccache.store.directory import Directory, StoreError
 from nvccache.store.event_line import FOLDER, LOG, LOGS, Event, RemoteUse
-from nvccache.store.events import JournalError, cause, where
+from nvccache.store.events import cause, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ class _Stored:
     def add(self, calls: Iterable[Event]) -> None:
         for event in calls:
             if event.ended >= self.zeroed:
-                _add(self.totals, _of_event(event))
+                _add(self.totals, _totals_of_event(event))
                 self.first = min(event.started, self.first or event.started)
 
 
 def read(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
-    """The totals of all calls, and of these kinds of stages; raises JournalError.
+    """The totals of all calls, and of these kinds of stages; raises StoreError.
 
     Writes nothing. All zeros if there is no journal.
     """
@@ -57,12 +57,7 @@ def read(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
     try:
         return _document(_current(root), stages)
     except OSError as error:
-        raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
-
-
-def zeros(stages: Iterable[str] = ()) -> Totals:
-    """Totals without any call."""
-    return _document(_Stored(), stages)
+        raise StoreError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
 def total(calls: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
@@ -73,10 +68,10 @@ def total(calls: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
 
 
 def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
-    """Reset all counters and return the totals until now; raises JournalError."""
+    """Reset all counters and return the totals until now; raises StoreError."""
     root = directories.at(cache)
     if not events.logs(root):
-        return zeros(stages)
+        return total((), stages)
     try:
         with locks.hold(root, _LOCK, _LOCK_SECONDS, locks.with_filelock):
             before, new = _current(root), _Stored()
@@ -84,12 +79,10 @@ def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
             new.first = new.zeroed
             _write(root, new)
             return _document(before, stages)
-    except LockTimeoutError as error:
-        raise JournalError(f"cannot reset the counts: {error}") from None
     except OSError as error:
         if isinstance(error.__context__, PermissionError):
             error = error.__context__  # the lock file could not be created
-        raise JournalError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
+        raise StoreError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
 
 
 def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
@@ -105,7 +98,7 @@ def fold(cache: str | Directory) -> None:
     """Rename a large log, and add the one before the last to the totals; not if another process does so."""
     root = directories.at(cache)
     with (
-        contextlib.suppress(OSError, JournalError, LockTimeoutError),
+        contextlib.suppress(OSError, StoreError),
         locks.hold(root, _LOCK, 0.0, locks.with_filelock),
     ):
         if root.status(f"{FOLDER}/{LOG}").st_size < event_line.LARGE:
@@ -113,7 +106,7 @@ def fold(cache: str | Directory) -> None:
         stored = _read(root)
         renamed = [name for name in events.logs(root) if name != LOG]
         for name in (name for name in renamed if name > stored.folded):
-            stored.add(events.of_log(root, name))
+            stored.add(events.events_in(root, name))
             stored.folded = name
         _write(root, stored)
         for name in (name for name in renamed if name < stored.folded):
@@ -129,17 +122,17 @@ def is_current(name: str) -> bool:
 
 
 def _current(root: Directory) -> _Stored:
-    """The totals as of now; writes nothing. Raises OSError and JournalError.
+    """The totals as of now; writes nothing. Raises OSError and StoreError.
 
     Calls in a log that is renamed at this moment may be missing.
     """
     stored = _read(root)
     for name in (name for name in events.logs(root) if name > stored.folded):
-        stored.add(events.of_log(root, name))
+        stored.add(events.events_in(root, name))
     return stored
 
 
-def _of_event(event: Event) -> Totals:
+def _totals_of_event(event: Event) -> Totals:
     """What one call adds to the totals."""
     stages: Totals = {}
     executor: Totals = {"reasons": {}}
@@ -158,13 +151,13 @@ def _of_event(event: Event) -> Totals:
         "wrong_settings": {name: 1 for name in event.wrong_settings.split(",") if name},
         "seconds_saved": event.tool_saved,
         "seconds_spent": sum(map(events.tool_spent, event.stages)),
-        "remote": _of_remote(event.remote) if event.remote else {},
+        "remote": _totals_of_remote(event.remote) if event.remote else {},
         "executor": executor,
         "stages": stages,
     }
 
 
-def _of_remote(use: RemoteUse) -> Totals:
+def _totals_of_remote(use: RemoteUse) -> Totals:
     return {
         "calls": int(use.asked > 0),
         "asked": use.asked,
@@ -190,7 +183,7 @@ def _document(stored: _Stored, stages: Iterable[str]) -> Totals:
         "calls": dict.fromkeys(outcomes.OUTCOMES, 0),
         **{name: {} for name in ("bypass_reasons", "store_faults", "wrong_settings")},
         **dict.fromkeys(("seconds_spent", "seconds_saved"), 0),
-        "remote": {**_of_remote(RemoteUse(0, 0, 0, 0)), "faults": {}},
+        "remote": {**_totals_of_remote(RemoteUse(0, 0, 0, 0)), "faults": {}},
         "executor": {"sent": 0, "came_back": 0, "reasons": {}},
     }
     _add(document, {name: amount for name, amount in stored.totals.items() if name != "stages"})

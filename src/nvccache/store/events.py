@@ -16,7 +16,7 @@ import time
 
 from nvccache import outcomes
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory
+from nvccache.store.directory import Directory, StoreError
 from nvccache.store.event_line import (
     FOLDER,
     LOCAL,
@@ -25,7 +25,7 @@ from nvccache.store.event_line import (
     Record,
     RemoteUse,
     StageEvent,
-    event_of,
+    parse_line,
     quote,
 )
 
@@ -42,36 +42,32 @@ _CONFIGURE_CHECKS = re.compile(r"/CMakeFiles/(?:CMakeScratch|CMakeTmp|[^/]+/Comp
 _AHEAD_SECONDS = 3600.0  # by which another machine's clock may be ahead
 
 
-class JournalError(Exception):
-    """The event log is unusable; the message is one sentence for the user."""
-
-
 def read(cache: str | Directory, since: float = 0.0) -> Iterator[Event]:
     """The events of calls that began at the Unix time `since` or later, in the order in which they ended.
 
-    A missing log has none. Raises JournalError.
+    A missing log has none. Raises StoreError.
     """
     root = directories.at(cache)
     for name in logs(root):
-        yield from (event for event in of_log(root, name) if event.started >= since)
+        yield from (event for event in events_in(root, name) if event.started >= since)
 
 
 def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
-    """The events whose line contains this text, latest first; raises JournalError."""
+    """The events whose line contains this text, latest first; raises StoreError."""
     root = directories.at(cache)
     wanted = quote(text).encode(errors="surrogateescape")
     for name in reversed(logs(root)):
         content = _content(root, name)
         for line in reversed(content.split(b"\n") if wanted in content else []):
-            event = event_of(line) if wanted in line else None
+            event = parse_line(line) if wanted in line else None
             if event:
                 yield event
 
 
 def last_call(cache: str | Directory, product: str = "") -> Event | None:
     """The last call that made this product, or any product; None if there is none in the log."""
-    made = (event for event in newest(cache, product) if event.product and product in ("", event.product))
-    return next(made, None)
+    compiles = (event for event in newest(cache, product) if event.product and product in ("", event.product))
+    return next(compiles, None)
 
 
 def builds(calls: Iterable[Event]) -> list[list[Event]]:
@@ -81,7 +77,7 @@ def builds(calls: Iterable[Event]) -> list[list[Event]]:
     build begins after a minute without a running call. A product that is made again begins one in any case:
     all that is done in a nested shell comes from one process.
     """
-    found: list[list[Event]] = []
+    groups: list[list[Event]] = []
     latest: dict[str, tuple[list[Event], set[str]]] = {}  # by process: the calls of a build, and its products
     over = 0.0  # when the last call without a process ended
     # A call recorded under a clock far ahead would belong to the latest build for good.
@@ -91,11 +87,11 @@ def builds(calls: Iterable[Event]) -> list[list[Event]]:
         is_after_pause = not call.build and call.started > over + _PAUSE_SECONDS
         if not build or is_after_pause or call.product in products:
             build, products = latest[call.build] = [], set()
-            found.append(build)
+            groups.append(build)
         build.append(call)
         products |= {call.product} - {""}
         over = over if call.build else max(over, call.ended)
-    return found
+    return groups
 
 
 def last_builds(calls: Iterable[Event]) -> list[list[Event]]:
@@ -104,8 +100,8 @@ def last_builds(calls: Iterable[Event]) -> list[list[Event]]:
     Builds of nothing but queries are left out, and so are CMake's checks of the compiler, whose build may
     also be that of the compiles after them.
     """
-    found = builds(call for call in calls if not _is_configure_check(call))
-    return [build for build in found if any(map(is_compile, build))]
+    groups = builds(call for call in calls if not _is_configure_check(call))
+    return [build for build in groups if any(map(is_compile, build))]
 
 
 def last_build(calls: Iterable[Event]) -> list[Event]:
@@ -187,16 +183,16 @@ def tool_spent(stage: StageEvent) -> float:
 
 
 def logs(root: Directory) -> list[str]:
-    """The names of the logs, newest last: those of renamed ones begin with a time. Raises JournalError."""
+    """The names of the logs, newest last: those of renamed ones begin with a time. Raises StoreError."""
     try:
         return sorted(name for name, _ in root.list(FOLDER) if name.startswith(LOGS))
     except OSError as error:
-        raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
+        raise StoreError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
-def of_log(root: Directory, name: str) -> Iterator[Event]:
-    """The events of a log, none if it does not exist; raises JournalError."""
-    return filter(None, map(event_of, _content(root, name).split(b"\n")))
+def events_in(root: Directory, name: str) -> Iterator[Event]:
+    """The events of a log, none if it does not exist; raises StoreError."""
+    return filter(None, map(parse_line, _content(root, name).split(b"\n")))
 
 
 def where(root: Directory) -> str:
@@ -213,4 +209,4 @@ def _content(root: Directory, name: str) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise JournalError(f"cannot read `{where(root)}`: {cause(error)}") from None
+        raise StoreError(f"cannot read `{where(root)}`: {cause(error)}") from None

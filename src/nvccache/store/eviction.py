@@ -125,9 +125,9 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
         if is_recent and (not max_bytes or count.total <= max_bytes):
             return
         first, count.counted_at = count.advance(), int(now)
-        known = count.bytes
+        before = count.bytes
     files, sizes = _scan(root, first, now)
-    total = sum(known) + sum(size - known[number] for number, size in sizes.items())
+    total = sum(before) + sum(size - before[number] for number, size in sizes.items())
     if max_bytes and total > max_bytes:
         # Evict from each slice its share of the excess, whatever its size: otherwise one large file would
         # evict all others in its slice.
@@ -152,9 +152,9 @@ def _scan(root: Directory, first: int, now: float) -> tuple[list[File], dict[int
             sweep(root, now)
             sizes[number] = _bytes_outside_buckets(root)
         else:
-            found = layout.slice_of(root, buckets, number)
-            sizes[number] = sum(file.size for file in found)
-            files += found
+            in_slice = layout.slice_of(root, buckets, number)
+            sizes[number] = sum(file.size for file in in_slice)
+            files += in_slice
         if len(files) >= _MOST_FILES_PER_CALL or time.monotonic() > until:
             break
     return files, sizes
@@ -168,13 +168,13 @@ def _least_recently_used(files: Iterable[File], now: float) -> list[File]:
 
 def _files_worth(wanted: float, files: Iterable[File]) -> list[File]:
     """The first files that together have the wanted number of bytes."""
-    found = []
+    chosen = []
     for file in files:
         if wanted <= 0:
             break
-        found.append(file)
+        chosen.append(file)
         wanted -= file.size
-    return found
+    return chosen
 
 
 def sweep(root: Directory, now: float) -> None:

@@ -63,8 +63,7 @@ def entries(root: Directory) -> Iterator[File]:
 
 def buckets_in(root: Directory) -> list[str]:
     """The names of all buckets, those of other versions included. Raises OSError."""
-    found = root.list()
-    return [name for name, status in found if BUCKET.fullmatch(name) and stat.S_ISDIR(status.st_mode)]
+    return [name for name, status in root.list() if BUCKET.fullmatch(name) and stat.S_ISDIR(status.st_mode)]
 
 
 def slice_of(root: Directory, buckets: Iterable[str], number: int) -> list[File]:
@@ -76,10 +75,10 @@ def slice_of(root: Directory, buckets: Iterable[str], number: int) -> list[File]
 
 def _files(root: Directory, folder: str, pattern: re.Pattern[str]) -> Iterator[File]:
     try:
-        found = root.list(folder)
+        listed = root.list(folder)
     except OSError:
         return  # not a folder, or one that only another user may list
-    for name, status in found:
+    for name, status in listed:
         if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
             path = f"{folder}/{name}" if folder else name
             yield File(path, status.st_size, status.st_mtime)

@@ -63,8 +63,8 @@ def pack(kind: str, sections: list[bytes]) -> bytes:
 def unpack(kind: str, record: bytes) -> list[bytes]:
     """The sections of a record; raises ValueError for anything else."""
     end = record.find(b"\n")
-    magic, found, *lengths = record[:end].split(b" ") if end > 0 else (b"", b"")
-    if magic != _MAGIC or found != kind.encode():
+    magic, its_kind, *lengths = record[:end].split(b" ") if end > 0 else (b"", b"")
+    if magic != _MAGIC or its_kind != kind.encode():
         raise ValueError("not a record of this kind")
     sections = []
     position = end + 1

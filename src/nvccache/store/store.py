@@ -119,8 +119,8 @@ class Store:
             self.published[bucket, key] = None
 
         def content() -> bytes:
-            made = body() if callable(body) else body
-            return made if bucket in _SELF_CHECKED else _checksum(key, made) + b"\n" + made
+            record = body() if callable(body) else body
+            return record if bucket in _SELF_CHECKED else _checksum(key, record) + b"\n" + record
 
         mode = 0o600 if bucket in _PRIVATE else 0o666
         self._publish(self.name(bucket, key), content, key[0] if lock else "", mode)

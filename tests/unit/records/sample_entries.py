@@ -13,7 +13,7 @@ from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.store import layout, store
+from nvccache.store import store
 from nvccache.store.store import Store
 
 NOWHERE = Relocation("", "/")
@@ -87,17 +87,6 @@ def keys_in(body: bytes) -> list[str]:
 def inputs_in(body: bytes) -> list[InputRecord]:
     """The inputs of each entry of a record, from any source."""
     return [input_records.decode(part, NOWHERE) for _, part, _ in record._parts(body)]
-
-
-def shareable(cache: Store) -> list[tuple[str, str]]:
-    """The bucket and key of all that may be sent, blobs before records."""
-    found = [file.path.split("/") for file in layout.entries(cache.directory)]
-    return [
-        (bucket, name.removesuffix(store.COMPRESSED))
-        for wanted in (store.BLOB, store.RECORD)
-        for bucket, _, name in sorted(found)
-        if bucket == wanted
-    ]
 
 
 def is_there(cache: Store, lookup_key: LookupKey = FRONT) -> bool:

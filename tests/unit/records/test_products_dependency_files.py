@@ -127,14 +127,19 @@ def test_the_target_is_what_was_chosen_or_an_object_named_after_the_source(
     assert target(source, chosen, directory) == expected
 
 
-def test_blanks_are_escaped_in_prerequisites_and_not_in_the_target():
-    assert render(b"a b.o", [b"c d.cu", b"e.h"], phony=False) == b"a b.o : c\\ d.cu \\\n    e.h\n"
-
-
-def test_headers_of_odd_names_stand_there_as_nvcc_misreads_them():
-    rule = render(b"a.o", [b'b\\s"q.cu', b"b\\s.h", b'q"uote.h', b'b\\"x.h'], phony=False)
-    assert rule == b'a.o : b\\s"q.cu \\\n    b/s.h \\\n    q\\ \\\n    b/\\\n'
-
-
-def test_phony_rules_are_for_all_but_the_source():
-    assert render(b"a.o", [b"a.cu", b"b.h"], phony=True) == b"a.o : a.cu \\\n    b.h\n\nb.h:\n"
+@pytest.mark.parametrize(
+    ("target", "files", "phony", "expected"),
+    [
+        (b"a b.o", [b"c d.cu", b"e.h"], False, b"a b.o : c\\ d.cu \\\n    e.h\n"),
+        # Headers of odd names stand there as nvcc misreads them.
+        (
+            b"a.o",
+            [b'b\\s"q.cu', b"b\\s.h", b'q"uote.h', b'b\\"x.h'],
+            False,
+            b'a.o : b\\s"q.cu \\\n    b/s.h \\\n    q\\ \\\n    b/\\\n',
+        ),
+        (b"a.o", [b"a.cu", b"b.h"], True, b"a.o : a.cu \\\n    b.h\n\nb.h:\n"),
+    ],
+)
+def test_a_rule_is_spelled_as_by_nvcc(target, files, phony, expected):
+    assert render(target, files, phony) == expected

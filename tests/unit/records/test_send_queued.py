@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 
 import pytest
 
@@ -15,7 +14,7 @@ from nvccache.remote import envelope, outages, uploads
 from nvccache.remote.service import ServiceError
 from nvccache.store import store
 from nvccache.store.store import Store
-from sample_entries import FRONT, add_state, keys_in, shareable
+from sample_entries import FRONT, add_state, keys_in
 
 BLOB, LARGE = b"an object", os.urandom(100_000)
 
@@ -287,31 +286,6 @@ def test_each_remote_gets_its_objects(cache, queue, shared, tmp_path, monkeypatc
     outages.end(shared.identity)
     serve(cache)
     assert len(files(tmp_path / "far")) == 1
-
-
-def wait_for(condition, seconds=30.0):
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert condition()
-
-
-def test_results_get_to_the_remote_by_themselves(toolkit, tmp_path):
-    toolkit.compile()
-    cache = toolkit.store()
-    text = f"file://{tmp_path}/far,rw"
-    (tmp_path / "far").mkdir()
-    (remote,) = remote_url.parse(text)
-    items = shareable(cache)
-    assert uploads.enqueue(cache.directory, [remote.identity], items)
-    environ = {**os.environ, "NVCCACHE_REMOTE": text, "NVCCACHE_DIR": "elsewhere"}
-    log = tmp_path / "log"
-    assert uploads.start_uploader(cache.directory, environ, str(log))
-    assert uploads.take_lock(cache.directory) is None
-    wait_for(lambda: not uploads.queued(cache.directory, remote.identity))
-    wait_for(log.exists)
-    assert f"sent {len(items)} objects" in log.read_text()
-    assert "gave up" not in log.read_text()
 
 
 def test_readonly_cache_sends_nothing(cache, queue, tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ def test_an_event_comes_back_as_it_was(where, away, costs, why_here):
     stage.why, stage.start, stage.slot = "its input\tchanged", 0.125, 3
     stage.where, stage.away = where, away
     made.stages = [stage, StageEvent("ptxas", HIT, 0.5)]
-    found = event_line.event_of(event_line.line_of(made).strip(b"\n"))
+    found = event_line.parse_line(event_line.format_line(made).strip(b"\n"))
     assert found.remote.texts() == made.remote.texts()
     for read, written in zip([found, *found.stages], [made, *made.stages], strict=True):
         for name in written.FIELDS:
@@ -51,23 +51,23 @@ def test_an_event_comes_back_as_it_was(where, away, costs, why_here):
 
 def test_a_call_with_very_much_to_tell_is_one_line_of_bounded_length():
     call = event(outcomes.MISS, product="/a.o", sources=["x" * 100] * 1000, cause="y" * 10_000)
-    line = event_line.line_of(call)
+    line = event_line.format_line(call)
     assert len(line) < 10_000
-    assert event_line.event_of(line.strip(b"\n")).product == "/a.o"
+    assert event_line.parse_line(line.strip(b"\n")).product == "/a.o"
 
 
 def test_a_line_that_was_cut_off_or_damaged_is_none():
-    line = event_line.line_of(MISS).strip(b"\n")
-    assert event_line.event_of(line)
+    line = event_line.format_line(MISS).strip(b"\n")
+    assert event_line.parse_line(line)
     damaged = [line[:end] for end in range(len(line))]
     damaged += [line.replace(b"2.5", b"x"), line.replace(b"\tmiss", b""), line.replace(b"\x1fran", b"")]
-    assert not any(map(event_line.event_of, damaged))
+    assert not any(map(event_line.parse_line, damaged))
 
 
 def test_what_a_remote_says_of_stages_ends_no_line():
     call = event(outcomes.DIRECT_HIT)
     call.replayed = ["cicc\n", "cicc\t.", event_line.text_of_hit(MISS.stages[0])]
-    found = event_line.event_of(event_line.line_of(call).strip(b"\n"))
+    found = event_line.parse_line(event_line.format_line(call).strip(b"\n"))
     assert [stage.kind for stage in found.stages] == ["cicc"]
 
 

@@ -11,6 +11,7 @@ import pytest
 from nvccache import outcomes
 from nvccache.run.stage_run import Costs
 from nvccache.store import directory, event_line, event_totals, events
+from nvccache.store.directory import StoreError
 from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, StageEvent
 from sample_events import event, stages_of
 from unprivileged import read_only
@@ -53,7 +54,7 @@ def test_missing_journal_is_all_zeros_and_is_not_made(cache_dir):
     }  # fmt: skip
     assert totals["bypass_reasons"] == {}
     assert totals["seconds_saved"] == 0
-    assert event_totals.reset(cache_dir) == event_totals.zeros()
+    assert event_totals.reset(cache_dir) == event_totals.total(())
     assert not os.path.exists(cache_dir)
 
 
@@ -138,7 +139,7 @@ def test_a_line_written_to_a_renamed_log_is_counted(cache_dir, folding):
     event_line.append(cache_dir, MISS)
     with open(path_of(cache_dir), "ab") as late:
         folding()
-        late.write(event_line.line_of(MISS))
+        late.write(event_line.format_line(MISS))
     assert misses(cache_dir) == 3
     folding()
     assert misses(cache_dir) == 4
@@ -192,7 +193,7 @@ def test_a_log_is_counted_after_the_last_one_under_a_clock_that_was_put_back(cac
 @pytest.mark.parametrize("read", [event_totals.read, event_totals.reset])
 def test_file_in_place_of_the_directory_is_one_sentence(tmp_path, read):
     (tmp_path / "file").write_text("")
-    with pytest.raises(events.JournalError, match=r"cannot read the counts in `.*`: Not a directory"):
+    with pytest.raises(StoreError, match=r"cannot read the counts in `.*`: Not a directory"):
         read(str(tmp_path / "file"))
 
 
@@ -203,7 +204,7 @@ def test_read_only_journal_can_be_read_and_not_reset(cache_dir, folding):
         assert misses(copy) == 2
         event_line.append(copy, MISS)
         assert misses(copy) == 2
-        with pytest.raises(events.JournalError, match=r"cannot reset the counts in `.*`: Permission denied"):
+        with pytest.raises(StoreError, match=r"cannot reset the counts in `.*`: Permission denied"):
             event_totals.reset(copy)
 
 

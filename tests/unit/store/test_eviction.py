@@ -185,7 +185,7 @@ def _count(root: Path) -> layout.Count:
     return layout.read_count(Directory(str(root)))
 
 
-IMPOSSIBLE = [b"many", b"1 2 3", b"0 0" + b" -5" * 257, b"257 0" + b" 7" * 257, b"7 " * 100_000]
+IMPOSSIBLE = [b"many", b"1 2 3", b"0 0" + b" -5" * 257, b"9999 0" + b" 7" * 257, b"7 " * 100_000]
 
 
 @pytest.mark.parametrize("content", [None, *IMPOSSIBLE], ids=range(len(IMPOSSIBLE) + 1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from nvccache.files import keys
 from nvccache.store import inflight, layout, store
 from nvccache.store.event_line import FOLDER, LOG, LOGS
@@ -22,21 +20,12 @@ def test_the_page_and_the_module_draw_the_buckets_of_this_version_and_the_log():
     assert f"{FOLDER}/{LOGS}<time>.log" in PAGE.read_text()
 
 
-def test_every_name_of_this_version_is_one_that_may_be_removed():
-    assert all(layout.BUCKET.fullmatch(bucket) for bucket in store.BUCKETS)
+def test_names_of_this_and_former_versions_may_be_removed():
+    names = ("manifest-v5", "replay-v1", *store.BUCKETS, "reading", "-v1", "Src-v1", "v1", "blob-v1.bak")
+    assert [name for name in names if layout.BUCKET.fullmatch(name)] == [*names[:-5]]
     for name in (LOG, f"{LOGS}{1:016x}.log", "totals-v3.json"):
         assert layout.OUTSIDE_BUCKETS[FOLDER].fullmatch(name)
-
-
-def test_buckets_of_former_versions_are_removed_too():
-    """Whatever their names."""
-    names = ("manifest-v5", "replay-v1", "record-v12", "reading", "-v1", "Src-v1", "v1", "blob-v1.bak")
-    assert [name for name in names if layout.BUCKET.fullmatch(name)] == [*names[:3]]
-
-
-@pytest.mark.parametrize("pattern", [layout.ENTRY, layout.OUTSIDE_BUCKETS[inflight.FOLDER]])
-def test_names_as_long_as_those_of_former_versions_are_removed_too(pattern):
-    for length in (32, keys.LENGTH):
-        assert pattern.fullmatch("0123456789abcdef" * (length // 16))
-    for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
-        assert not pattern.fullmatch(name)
+    for pattern in (layout.ENTRY, layout.OUTSIDE_BUCKETS[inflight.FOLDER]):
+        assert all(pattern.fullmatch("0123456789abcdef" * count) for count in (2, keys.LENGTH // 16))
+        for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
+            assert not pattern.fullmatch(name)
