@@ -73,6 +73,7 @@ SETTING_GROUPS = {
 }
 KIND_TEXTS = {
     config.as_path: "path",
+    config.as_base: "path, or `auto`",
     config.as_program: "path",
     config.as_size: "size",
     config.as_count: "number",

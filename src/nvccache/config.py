@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX = "NVCCACHE_"
 FILE = "file"  # the origin of a value
+AUTO = "auto"  # of base_dir
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 OFF = ("0", "false", "no", "off")
 ON = ("1", "true", "yes", "on")
@@ -114,6 +115,11 @@ def as_path(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
         raise ConfigError(f"`{raw}` is relative to the working directory: {error.strerror}") from None
 
 
+def as_base(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
+    """`auto`, or an absolute path."""
+    return AUTO if raw == AUTO else as_path(raw, environ, is_in_file)
+
+
 def as_program(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
     """A name to look up on PATH, or an absolute path."""
     is_name = isinstance(raw, str) and "/" not in raw and "\0" not in raw
@@ -175,10 +181,11 @@ class Config:
     max_size: int = setting(as_size, 10 * 1024**3, shown_default="`10G`")
     """How large the cache may get, with a unit: `500M`, `20G` (powers of 1024); `0` is no limit. The least
     recently used entries are removed first."""
-    base_dir: str = setting(as_path, "")
-    """A directory above your checkouts, or a checkout with a `.git`: checkouts below it share compiles. nvcc
-    gets the paths of sources and include directories below it relative to the working directory, so
-    `__FILE__`, messages and dependency files have relative paths."""
+    base_dir: str = setting(as_base, "")
+    """A directory above your checkouts, which then share compiles: nvcc gets the paths of sources and include
+    directories below it relative to the working directory, so `__FILE__`, messages and dependency files have
+    relative paths. It may be a checkout itself; `auto` is the outermost Git checkout around the working
+    directory."""
     nvcc: str = setting(as_program, "")
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
     it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""

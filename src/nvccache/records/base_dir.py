@@ -6,7 +6,8 @@ down. Everything after the common prefix is kept verbatim, so that the decoded p
 print in the other checkout. Paths outside the checkout are stored unchanged.
 
 `NVCCACHE_BASE_DIR` names a directory that holds checkouts: the checkout is its subdirectory that contains the
-working directory, or the base directory itself if it has a `.git`. If it is unset, no path is encoded.
+working directory, or the base directory itself if it has a `.git`. With `auto`, it is the outermost directory
+with a `.git`. If it is unset, no path is encoded.
 
 Part of the hot path.
 """
@@ -14,6 +15,8 @@ Part of the hot path.
 from __future__ import annotations
 
 import os
+
+from nvccache.config import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ class Relocation:
 
     def __init__(self, base_dir: str, cwd: str) -> None:
         self.cwd = cwd  # an absolute path
-        self.base = _base_of(base_dir, cwd)  # empty if the working directory is outside
+        self.base = base_of(base_dir, cwd)  # empty if the working directory is outside
         inner = cwd[len(self.base) + 1 :] if self.base else ""
         self._parts = inner.split("/") if inner else []
         is_checkout = bool(self.base) and os.path.lexists(self.base + "/.git")
@@ -115,7 +118,12 @@ def _is_below(path: str, base: str) -> bool:
     return path == base or path.startswith(base + "/")
 
 
-def _base_of(base_dir: str, cwd: str) -> str:
+def base_of(base_dir: str, cwd: str) -> str:
+    """The real path of the base directory; empty if the working directory is not below it."""
+    if base_dir == AUTO:
+        parts = cwd.split("/")
+        above = ("/".join(parts[:count]) for count in range(2, len(parts) + 1))
+        return next((path for path in above if os.path.lexists(path + "/.git")), "")
     base = base_dir.rstrip("/")
     if base and not _is_below(cwd, base):
         base = os.path.realpath(base)  # links in the working directory are resolved already

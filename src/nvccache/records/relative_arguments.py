@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from nvccache.commandline.tokens import INPUT, Argument, UnknownOption, scan
+from nvccache.records.base_dir import base_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +21,10 @@ _LISTS = frozenset(["include-path", "system-include", "pre-include"])
 
 def relative_arguments(arguments: Sequence[str], base_dir: str, cwd: str) -> list[str]:
     """The arguments for nvcc: as typed if the working directory is not below the base directory."""
-    real = os.path.realpath(base_dir)
-    scanned = scan(arguments)
-    if isinstance(scanned, UnknownOption) or not _is_below(cwd, real):
+    base, scanned = base_of(base_dir, cwd), scan(arguments)
+    if isinstance(scanned, UnknownOption) or not base:
         return list(arguments)
-    bases = (base_dir.rstrip("/"), real)
+    bases = (base_dir.rstrip("/"), base)
     return [token for argument in scanned for token in _tokens(argument, bases, cwd)]
 
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from nvccache.records.base_dir import MARK, Relocation
+from nvccache.records.base_dir import MARK, Relocation, base_of
 
 PARTS = ["a", "b", "src", "build", "with blank", "é", "..", ".", "", "new\nline", "\udcff", "x.h", "base"]
 IN_ONE = Relocation("/base", "/base/one/build")
@@ -111,5 +111,12 @@ def test_a_base_directory_with_a_repository_is_itself_the_checkout(tmp_path):
     assert Relocation(str(tmp_path), str(tmp_path / "build")).checkout == str(tmp_path / "build")
     (tmp_path / ".git").mkdir()
     relocation = Relocation(str(tmp_path), str(tmp_path / "build"))
-    assert relocation.checkout == str(tmp_path)
+    assert relocation.checkout == Relocation("auto", str(tmp_path / "build")).checkout == str(tmp_path)
     assert relocation.encode(str(tmp_path / "src/a.cu")) == MARK + "1/src/a.cu"
+
+
+def test_auto_is_the_outermost_repository(tmp_path):
+    for folder in ("a/.git", "a/submodule/.git", "a/submodule/build", "none"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert base_of("auto", str(tmp_path / "a/submodule/build")) == str(tmp_path / "a")
+    assert base_of("auto", str(tmp_path / "none")) == ""
