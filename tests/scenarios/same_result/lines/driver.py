@@ -21,7 +21,6 @@ _DRIVER = (
     Line("list_gpu_arch", "--list-gpu-arch", "query_miss"),
     Line("clean", "-clean -c a.cu -o a.o", "bypass:run", prepare="touch a.o"),
     Line("run_arguments", "-run main.cu -o main -run-args one,two", "bypass:run"),
-    Line("verbose_more", "-v2 -c a.cu -o a.o", "bypass:verbose", since=(13, 2)),
     Line(
         "time_appended",
         "--time=t.csv -ptx a.cu b.cu",

@@ -46,7 +46,6 @@ _DIALECT = (
     Line("profile", "-pg -c a.cu -o a.o"),
     Line("host_threads", "-Xcompiler -fopenmp,-pthread -c a.cu -o a.o"),
     Line("host_native", "-Xcompiler -march=native -c a.cu -o a.o"),
-    Line("host_prefix_map", "-Xcompiler=-ffile-prefix-map=/tmp=x -dc b.cu"),
     Line("host_colours", "-Xcompiler -fdiagnostics-color=always,-Wall -c host_warning.cu"),
     Line("no_align_double", "--no-align-double -c a.cu -o a.o"),
 )
@@ -54,7 +53,6 @@ _DIALECT = (
 _WARNINGS = (
     Line("warn_reorder", "-Wreorder -c warnings.cu -o w.o"),
     Line("warn_stream", "-Wdefault-stream-launch -c warnings.cu -o w.o"),
-    Line("warn_stream_error", "-Werror=default-stream-launch -c warnings.cu", "failed"),
     Line("warn_launch_bounds", "-Wmissing-launch-bounds -ptx warnings.cu"),
     Line(
         "warn_captures_this",

@@ -18,7 +18,6 @@ _LINKS = (
         "bypass:same_base_name",
         files={"main.cpp": "int other() { return 0; }\n"},
     ),
-    Line("executable_shared_runtime", "-cudart=shared main.cu -o x", "stage_hit"),
     Line("shared_library", "-shared -Xcompiler -fPIC a.cu b.cu -o libx.so", "stage_hit"),
     Line("executable_dependencies", "-MD main.cu -o main", "stage_hit"),
     Line(
@@ -39,7 +38,6 @@ _LINKS = (
     Line("device_link_library", "-dlink one.o -L. -ltwo -o x.o", prepare=f"{_PARTS}; ar cr libtwo.a two.o"),
     Line("device_link_verbose", "-dlink -Xnvlink -v one.o two.o -o x.o", prepare=_PARTS),
     Line("device_link_relocatable", "-r one.o two.o -o x.o", "stage_hit", prepare=_PARTS),
-    Line("device_link_missing", "-dlink one.o missing.o -o x.o", "failed", prepare=_PARTS),
     Line("device_link_undefined", "-dlink one.o -o x.o", "failed", prepare=_PARTS),
 )
 
@@ -80,20 +78,14 @@ _LINK_OPTIONS = (
         "bypass:nothing_to_cache",
         prepare="$NVCC -c main.cu -o one.o",
     ),
-    Line("no_device_runtime", "-cudadevrt none -rdc=true device_link.cu device_part.cu -o x", "stage_hit"),
     Line("device_runtime", "--cudadevrt=static -dlink one.o two.o -o x.o", prepare=_PARTS),
-    Line("no_runtime", "-cudart=none -c a.cu -o a.o"),
     Line("linker_script", "-hls=gen-lcs -o x.lcs", "bypass:information"),
     Line("linker_script_shown", "-hls gen-lcs -aug-hls", "bypass:information"),
-    Line("linker_script_relocatable", "--host-linker-script=gen-lcs -r", "bypass:information"),
     Line("linker_script_used", "-hls=use-lcs main.cu -o x", "stage_hit"),
-    Line("linker_script_compile", "-hls use-lcs -c a.cu -o a.o"),
     Line("forward_to_link", "-forward-unknown-to-host-linker --no-undefined main.cu -o x", "stage_hit"),
     Line("forward_all_to_link", "-forward-unknown-opts -s main.cu -o x", "stage_hit"),
     Line("prune", "-prune -arch=sm_80 -c a.cu -o a.o", since=(13, 5)),
     Line("prune_options", "-prune -Xnvprune -v -arch=sm_80 -ptx a.cu", since=(13, 5)),
-    Line("library_of_objects", "-lib one.o two.o -o libx.a", "bypass:library", prepare=_PARTS),
-    Line("library_rdc", "-lib -rdc=true device_link.cu device_part.cu -o libx.a", "bypass:library"),
     Line("library_archiver", "--lib -arbin ar -Xarchive -v a.cu -o libx.a", "bypass:library"),
     Line("library_unnamed", "-lib a.cu", "bypass:library"),
 )
