@@ -1,4 +1,4 @@
-"""Facts about the text of a preprocessor pass: its files, its digest without line numbers, and its checkout.
+"""Facts about the text of a preprocessor pass: its files, and its digest without line numbers.
 
 The files, in order, are in line markers, `# 12 "file" 1 3 4`, with the flags 1 entered, 2 returned to, 3
 system header, 4 C linkage. The first marker names the source, without flags. nvcc's depfile is a filter over
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -170,51 +169,33 @@ class Pass:
     """Facts about one pass."""
 
     listed: tuple[tuple[bytes, bool], ...]  # entries of the depfile, each with whether it is a system header
-    # The checkout, or else the working directory, if the text does not contain or read its path; or empty.
-    free_of: str
     meaning: str = ""  # the digest of the normalized text, or empty
     files: tuple[tuple[bytes, str], ...] = ()  # of the user: (name, short digest)
     is_absolute: bool = False  # all names in its markers are absolute paths
-
-    def is_free_of(self, directory: str) -> bool:
-        """Whether the text is known not to depend on the path of this directory."""
-        return self.free_of != "" and f"{directory}/".startswith(f"{self.free_of}/")
 
     def encoded(self) -> bytes:
         """The form stored in a result."""
         rows = [[_text(name), is_system] for name, is_system in self.listed]
         files = [[_text(name), digest] for name, digest in self.files]
-        return json.dumps([rows, self.free_of, self.meaning, files, self.is_absolute]).encode()
+        return json.dumps([rows, self.meaning, files, self.is_absolute]).encode()
 
 
-def of_text(preprocessed: bytes, directories: Iterable[str]) -> Pass:
-    """The facts about a pass with this output; `directories` are the call's checkout and one in it."""
+def facts_of_text(preprocessed: bytes) -> Pass:
+    """The facts about a pass with this output."""
     meaning = meaning_of(preprocessed)
-    free = (directory for directory in directories if directory and not _may_use(directory, preprocessed))
     listed = tuple(listed_files(preprocessed))
-    return Pass(listed, next(free, ""), meaning.digest, meaning.files, are_absolute(preprocessed))
-
-
-def _may_use(directory: str, text: bytes) -> bool:
-    """Whether the result of compiling a text may depend on the path of a directory.
-
-    Code can read file names from the markers, by the same builtins as line numbers.
-    """
-    needle = os.fsencode(directory)
-    if _PLAIN_NAME.fullmatch(needle) and needle not in text:
-        return False
-    return _may_read_position(text) or needle in without_markers(text)
+    return Pass(listed, meaning.digest, meaning.files, are_absolute(preprocessed))
 
 
 def decoded(facts: bytes) -> Pass:
     """The inverse of `Pass.encoded`; raises ValueError."""
     try:
-        rows, free_of, meaning, files, is_absolute = json.loads(facts)
+        rows, meaning, files, is_absolute = json.loads(facts)
         listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
         digests = tuple((_bytes(name), str(digest)) for name, digest in files)
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
-    return Pass(listed, str(free_of), str(meaning), digests, is_absolute is True)
+    return Pass(listed, str(meaning), digests, is_absolute is True)
 
 
 def _text(name: bytes) -> str:

@@ -1,65 +1,41 @@
-"""Facts about a preprocessor pass: which files it names, and whether its text is free of a checkout."""
+"""Facts about a preprocessor pass: which files it names."""
 
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
-from nvccache.passes import Pass, decoded, of_text
+from nvccache.passes import Pass, decoded, facts_of_text
 
 MARKERS = b'# 1 "a.cu"\n# 1 "/base/one/x.h" 1\nint x;\n# 2 "a.cu" 2\n'
 
 
 def test_files_that_were_entered_are_known():
-    assert of_text(MARKERS, []).listed == ((b"a.cu", False), (b"/base/one/x.h", False))
-
-
-@pytest.mark.parametrize(
-    ("text", "base", "free_of"),
-    [
-        (MARKERS, "/base", "/base"),
-        (MARKERS + b'const char *f = "/base/one/x.h";\n', "/base", ""),
-        (MARKERS + b"/base", "/base", ""),
-        (MARKERS, "", ""),
-        (MARKERS + b'"/bas"\n', "/base", "/base"),
-        (MARKERS + b"const char *f = __builtin_FILE();\n", "/base", ""),
-        (MARKERS + b"const char *f = __builtin_FILE();\n", "/other", "/other"),
-    ],
-)
-def test_a_text_names_the_base_directory_or_is_free_of_it(text, base, free_of):
-    """Line markers always name it, but are not compiled."""
-    assert of_text(text, [base]).free_of == free_of
-
-
-def test_a_base_directory_that_is_no_text_is_looked_for():
-    base = os.fsdecode(b"/b\xff")
-    assert of_text(MARKERS, [base]).free_of == base
-    assert of_text(MARKERS + b'"/b\xff/x"', [base]).free_of == ""
+    assert facts_of_text(MARKERS).listed == ((b"a.cu", False), (b"/base/one/x.h", False))
 
 
 def test_facts_come_back():
     listed = ((b"a \xff\n.cu", False), (b"/usr/x.h", True), (b"/usr/x.h", False))
-    known = Pass(listed, "/base/\udcff", "what it says", ((b"a \xff.cu", "a digest"),), is_absolute=True)
+    known = Pass(listed, "what it says", ((b"a \xff.cu", "a digest"),), is_absolute=True)
     assert decoded(known.encoded()) == known
-    assert decoded(Pass((), "").encoded()) == Pass((), "")
+    assert decoded(Pass(()).encoded()) == Pass(())
 
 
 def test_names_that_a_line_directive_makes_up_come_back_too():
-    known = of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n', [])
+    known = facts_of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n')
     assert known.listed == ((b"a.cu", False), (b"/dev/stdin", False), (b"b.h", True))
     assert decoded(known.encoded()) == known
 
 
 NO_FACTS = [b"", b"\xff", b"{}", b"[]", b"1", b"null", b"[" * 100_000]
 WRONG = [None, "x", 1, [["a"]], [[1, 2, 3]], [["\u20ac", True]], [None], [["a", True, []]]]
-for _number in range(5):
-    _facts = json.loads(Pass((), "").encoded())
+for _number in range(4):
+    _facts = json.loads(Pass(()).encoded())
     del _facts[_number]
     NO_FACTS.append(json.dumps(_facts).encode())
-for _place in (0, 3):
-    _facts = json.loads(Pass((), "").encoded())
+for _place in (0, 2):
+    _facts = json.loads(Pass(()).encoded())
     NO_FACTS += [json.dumps([*_facts[:_place], wrong, *_facts[_place + 1 :]]).encode() for wrong in WRONG]
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from nvccache import environment
 from nvccache.observation import shell_text
@@ -67,7 +67,6 @@ _DATES_IN_SHELL = rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n
 _PROCESSOR_FILES = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
 # `native`, a file of options, and an option that gcc's driver passes on when it has expanded `native`.
 _NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
-_MAPS = "-prefix-map="
 KERNEL_PATHS = ("/dev/", *GENERATED_FILES)
 _INHERITED = (0, *range(3, 20))  # as in observer/input.c
 _SELF = r"/proc/(?:self|thread-self)"
@@ -220,26 +219,17 @@ def _likely_reason(process: Process) -> str:
     return next((f" (`{path}` has `{macro[0].decode()}`)" for path, macro in found if macro), "")
 
 
-def facts_needed(
-    process: Process, checkout: str, scratch: str, argv: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """The facts about the machine and the caller that a process depends on: topic and argument.
-
-    `argv` is the stage's own command, whose options are in its key.
-    """
+def facts_needed(process: Process) -> Iterator[tuple[str, str]]:
+    """The facts about the machine and the caller that a process depends on: topic and argument."""
     if _depends_on_processor(process):
         yield facts.NATIVE, ""
     if process.kind not in COMPILERS and any(name in _MACHINE for name, _, _ in process.questions):
         yield facts.HOST, ""
     if may_choose(process) or not _CALLER_FILES.isdisjoint(process.others):
         yield facts.CALLER, ""
-    # A wrapper may have a compiler call the checkout something else.
-    is_host = process.kind == HOST
-    added = [argument for argument in process.arguments if argument not in argv and scratch not in argument]
-    renames_checkout = checkout and is_host and any(_MAPS in argument for argument in added)
     # An assembler reads PWD only to write it into its output: an option, or a `.loc`, asks for that.
-    writes_directory = is_host and "PWD" in process.variables and re.fullmatch(_ASSEMBLER, _name(process))
-    if may_choose(process) or renames_checkout or writes_directory:
+    is_assembler = process.kind == HOST and re.fullmatch(_ASSEMBLER, _name(process))
+    if may_choose(process) or (is_assembler and "PWD" in process.variables):
         yield facts.DIRECTORY, ""
 
 

@@ -67,14 +67,10 @@ class Subject:
 
 
 class ObservedInputs:
-    """Makes the input records of one call, which began at `since_ns` and has its own files below `scratch`.
+    """Makes the input records of one call, which began at `since_ns`; its own files are below `scratch`."""
 
-    `checkout` is the directory whose path may differ for other users of a shared record, or empty.
-    """
-
-    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, checkout: str = "") -> None:
+    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
         self._cache = cache
-        self.checkout = checkout
         self.cwd = cwd
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
@@ -246,9 +242,8 @@ class _StageInputs:
         """The facts about the machine and the caller that the stage depends on: topic and argument."""
         libraries = chain.from_iterable(map(library_search.libraries_of, self._processes))
         yield from library_search.facts_needed(libraries, self._subject.folds_mathematics)
-        checkout, scratch = self._call.checkout, self._call.scratch
         for process in self._processes:
-            yield from judge.facts_needed(process, checkout, scratch, self._subject.argv)
+            yield from judge.facts_needed(process)
 
     def _check_neighbours(self, record: InputRecord) -> None:
         """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MARK = "\1"
 _DELIMITERS = "=,:;\"' \t"  # characters that can precede or end a path within an option's value
-_JOINED_OPTIONS = ("-I", "-L")
 _PREFIX_MAP = "-prefix-map="  # of files, macros, debug information
 
 
@@ -75,21 +74,12 @@ class Relocation:
             raise ValueError("a path above the base directory")
         return "/".join([self.base, *self._parts[: len(self._parts) - int(up)]]) + slash + rest
 
-    def encode_within(self, text: str) -> str:
-        """An argument with each path of the checkout in it encoded: `-ffile-prefix-map=/base/one=.`"""
-        if not self.checkout:
-            return text
-        start = text.find(self.checkout)
-        while start >= 0:
-            end = start
-            while end < len(text) and text[end] not in _DELIMITERS:
-                end += 1
-            if start == 0 or text[start - 1] in _DELIMITERS or text[start - 2 : start] in _JOINED_OPTIONS:
-                encoded = self.encode(text[start:end])
-                text = text[:start] + encoded + text[end:]
-                end = start + len(encoded)
-            start = text.find(self.checkout, end)
-        return text
+    def encode_maps(self, text: str) -> str:
+        """Options, with the checkout encoded where one hides it: `-ffile-prefix-map=/base/one=.`"""
+        head, *maps = text.split(_PREFIX_MAP)
+        for old, separator, new in (each.partition("=") for each in maps):
+            head += _PREFIX_MAP + self.encode(old) + separator + new
+        return head
 
     def in_checkout(self, paths: Iterable[str]) -> list[str]:
         """The paths that are in the checkout, encoded."""

@@ -49,16 +49,7 @@ _OUTPUT_OPTIONS = frozenset(
         "jobserver",
     ]
 )
-# Their values only locate files.
-_PATH_OPTIONS = frozenset(
-    ["", "include-path", "system-include", "pre-include", "library-path", "options-file", "compiler-bindir"]
-)
 _HOST_OPTIONS = frozenset(["-", "compiler-options"])  # `-` stands for options unknown to nvcc
-_HOST_PATH_PREFIXES = (  # of host compiler options whose values only locate files
-    *("/", "-I", "-L", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "--sysroot="),
-    *("-ffile-prefix-map=", "-fmacro-prefix-map=", "-fdebug-prefix-map="),
-)
-_STRING_SYNTAX = '"\\?'  # escapes and trigraphs change these
 
 
 def components_of(
@@ -108,38 +99,14 @@ def key_of(
 
 
 def _parts_of(argument: Argument, relocation: Relocation) -> tuple[str, ...]:
-    """The token of a switch, or name and value; paths are encoded only where they merely locate files.
+    """The token of a switch, or name and value.
 
-    Elsewhere a path may be arbitrary text: of `-DROOT=/base/linux` the preprocessor makes `/base/1`.
+    nvcc has relative paths here already. Options that hide the checkout's path name it, though.
     """
     name, value = argument.name, argument.value
     if value is None:
         return argument.tokens
-    if name in _PATH_OPTIONS or (name == "define-macro" and _is_string(value)):
-        return name, relocation.encode_within(value)
-    return name, _encoded_list(value, relocation) if name in _HOST_OPTIONS else value
-
-
-def _is_string(definition: str) -> bool:
-    """Whether a macro expands to one string literal, in which no other macro is expanded."""
-    quoted = definition.partition("=")[2]
-    text = quoted[1:-1]
-    return (
-        quoted == f'"{text}"'
-        and text.isascii()
-        and text.isprintable()
-        and not any(character in text for character in _STRING_SYNTAX)
-    )
-
-
-def _encoded_list(text: str, relocation: Relocation) -> str:
-    """Encodes paths in a comma-separated list of options; leaves one with escaped commas alone."""
-    if "\\" in text:
-        return text
-    options = text.split(",")
-    return ",".join(
-        [relocation.encode_within(each) if each.startswith(_HOST_PATH_PREFIXES) else each for each in options]
-    )
+    return name, relocation.encode_maps(value) if name in _HOST_OPTIONS else value
 
 
 def find(

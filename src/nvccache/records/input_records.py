@@ -251,15 +251,17 @@ def relative_places(input_record: InputRecord) -> set[str]:
     return {os.path.realpath(path) for path in folders if _is_relative(path)}
 
 
-def names_any_in(places: Iterable[str], input_record: InputRecord, but: str = "") -> bool:
-    """Whether an absolute name leads into one of these places, and not into `but`.
+def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Iterable[str] = ()) -> bool:
+    """Whether an absolute name leads into one of these places, other than directly into those `searched`.
 
     gcc opens system headers by their real path if that is shorter (-fcanonical-system-headers).
     """
-    within, excepted = tuple({f"{place}/" for place in places}), f"{but}/" if but else ""
+    within, excepted = tuple({f"{place}/" for place in places}), set(searched)
+    names = zip(input_record.directories, input_record.names, strict=True)
+    looked_in = [directory for directory, looked_up in names if looked_up and directory not in excepted]
     read = [*input_record.files, *(row[0] for row in (*input_record.dates, *input_record.duplicates))]
-    absolute = (f"{path}/" for path in (*read, *input_record.directories) if not _is_relative(path))
-    return any(path.startswith(within) and not (but and path.startswith(excepted)) for path in absolute)
+    read = [path for path in read if os.path.dirname(path) not in excepted]
+    return any(f"{path}/".startswith(within) for path in (*read, *looked_in) if not _is_relative(path))
 
 
 def _is_relative(path: str) -> bool:

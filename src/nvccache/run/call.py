@@ -68,7 +68,7 @@ class Compile:
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
-        self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns, relocation.checkout)
+        self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns)
         self.intermediates_lock = threading.RLock()  # held while intermediates are written to disk
 
     def again(self) -> Compile:

@@ -164,9 +164,6 @@ def _components(call: Compile, stage: Stage, dated: Sequence[str]) -> list[KeyCo
     components = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, ids)
     if is_free_of_directory(call, stage):
         components = [component for component in components if component[0] != "directory"]
-    if stage.is_preprocessor and call.relocation.base:
-        # Only facts about a text are kept, and one says whether it is free of this directory.
-        components.append(("base directory", (call.relocation.base,)))
     return components
 
 

@@ -91,7 +91,7 @@ class Intermediates:
         self._digests[path] = keys.digest_bytes(content)
         self._contents.pop(path, None)
         if path in self.passes:  # the files it lists are still right
-            self.passes[path] = replace(self.passes[path], free_of="", meaning="", is_absolute=False)
+            self.passes[path] = replace(self.passes[path], meaning="", is_absolute=False)
         self._adopted.add(path)
         self._on_disk.add(path)
 

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 
-_CHUNK = 1 << 16  # bytes
-
-
 class Recorder:
     """A finished call, to be recorded."""
 
@@ -149,23 +146,6 @@ class Recorder:
         has_relative_id = self.call.contains_id and bool(self.relocation.base)
         return not has_relative_id and not input_records.follows_directory(inputs)
 
-    def _inputs_name(self, here: str, inputs: InputRecord) -> bool:
-        """Whether a variable or file that was read names a path in the directory `here`.
-
-        In another directory the path still leads here, not to the corresponding file there.
-        """
-        environ = self.request.environ
-        # PWD is in the key.
-        values = [environ.get(name, "") for name, _ in inputs.variables if name != "PWD"]
-        if any(here in value for value in values):
-            return True
-        read = [
-            path
-            for path, kind in zip(inputs.files, inputs.kinds, strict=True)
-            if kind != input_records.LIBRARY
-        ]
-        return any(os.fsencode(here) in _text_of(path) for path in read)
-
     def _contains_output_names(self, answer: Answer) -> bool:
         """Whether a product or a message contains the name of an output."""
         for stage in self.call.plan.stages:
@@ -175,18 +155,18 @@ class Recorder:
         return any(name in answer.result.stderr + answer.result.stdout for name in names)
 
     def _is_free_of_checkout(self, answer: Answer, inputs: InputRecord) -> bool:
-        """Whether there is a base directory, and nothing reveals the path of the checkout in it."""
+        """Whether there is a base directory, and the result is the same in every checkout below it.
+
+        nvcc gets relative paths. So it is if no absolute name led into the checkout, except those that come
+        from PATH, and nothing in the result shows where it is.
+        """
         checkout = self.relocation.checkout
-        if not checkout or self._inputs_name(checkout, inputs):
+        if not checkout:
             return False
-        if any(stage.grammar.reads_source for stage in self.call.plan.stages):
-            return False  # no pass shows what its text says of the checkout
-        if not all(text.is_free_of(checkout) for text in self.call.intermediates.passes.values()):
-            return False
-        # Relative names may lead out of the checkout, and so elsewhere in another one.
-        places = [checkout, *input_records.relative_places(inputs)]
-        root = os.path.commonpath(places)
-        if len(root) < 2 or input_records.names_any_in([root], inputs, but=checkout):
+        # Relative names may lead out of the checkout.
+        root = os.path.commonpath([checkout, *input_records.relative_places(inputs)])
+        searched = self._environ.get("PATH", "").split(":")
+        if len(root) < 2 or input_records.names_any_in([root], inputs, searched):
             return False
         needle = os.fsencode(root)
         return not any(needle in text or elf.hides_text(text) for text in self._texts(answer))
@@ -196,19 +176,6 @@ class Recorder:
         outputs = [out for stage in self.call.plan.stages for out in stage.outputs if out.destination]
         contents = [run_stage.content_of(self.call, output) for output in outputs]
         return [*contents, answer.result.stdout, answer.result.stderr]
-
-
-def _text_of(path: str) -> bytes:
-    """The content of a file, or nothing for a program; raises OSError."""
-    # Not `open`: its extra system calls cost more, with hundreds of headers.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts = [os.read(descriptor, _CHUNK)]
-        while len(parts[-1]) == _CHUNK and not parts[0].startswith(elf.MAGIC):
-            parts.append(os.read(descriptor, _CHUNK))
-    finally:
-        os.close(descriptor)
-    return b"" if parts[0].startswith(elf.MAGIC) else b"".join(parts)
 
 
 def _reasons_of_call(invocation: Invocation, plan: Plan) -> list[str]:

@@ -157,8 +157,7 @@ def take_in(call: Compile, stage: Stage) -> None:
             continue  # see object_path.path_dependence
         content = call.intermediates.read_written(output)
         if stage.is_preprocessor:
-            directories = [call.relocation.checkout] if call.relocation.checkout else []
-            facts = facts_of(content, directories, call.store, call.is_recaching)
+            facts = facts_of(content, call.store, call.is_recaching)
             call.intermediates.passes[output.path] = facts
 
 
@@ -166,20 +165,20 @@ def _outputs_with_digests(call: Compile, stage: Stage) -> list[Output]:
     return [output for output in stage.kept_outputs if call.intermediates.has_digest(output.path)]
 
 
-def facts_of(content: bytes, directories: Sequence[str], cache: Store, is_recaching: bool = False) -> Pass:
+def facts_of(content: bytes, cache: Store, is_recaching: bool = False) -> Pass:
     """The facts about the text of a pass, from a memo keyed by all that they follow from.
 
     Memos hit often: editing a comment or adding an unused macro does not change the text.
     """
     text = ("text", (keys.digest_bytes(content),))
     # The encoding of facts changes only together with the bucket of records, which hold them too.
-    key = keys.key_of("facts", [("bucket", (store.RECORD,)), text, ("places", tuple(directories))])
+    key = keys.key_of("facts", [("bucket", (store.RECORD,)), text])
     memo = None if is_recaching else cache.find_record(store.MEMO, key)
     if memo is not None:
         try:
             return passes.decoded(memo)
         except ValueError:
             cache.remove_damaged(store.MEMO, key)
-    facts = passes.of_text(content, directories)
+    facts = passes.facts_of_text(content)
     cache.add_record(store.MEMO, key, facts.encoded(), lock=False)
     return facts

@@ -3,7 +3,7 @@
     $NVCCACHE_DIR/
       CACHEDIR.TAG
       replay-v15/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
-      record-v5/ab/<key>         observed inputs of a call or stage, and its result (record.py)
+      record-v6/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
       private-v1/ab/<key>        output of a dry run, or the command that a script nvcc starts; never sent
@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v5", "memo-v1", "replay-v15", "object-v7"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v6", "memo-v1", "replay-v15", "object-v7"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"

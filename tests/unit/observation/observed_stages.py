@@ -65,9 +65,9 @@ def inherited_descriptors():
         os.close(kept)
 
 
-def inputs(place: Path, since_ns: int = 0, checkout: str = "") -> ObservedInputs:
+def inputs(place: Path, since_ns: int = 0) -> ObservedInputs:
     cache = Store(str(place / "cache"))
-    return ObservedInputs(cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER, checkout)
+    return ObservedInputs(cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER)
 
 
 def subject(word: str = "g++", environ=ENVIRON, **more) -> Subject:

@@ -36,8 +36,8 @@ def unrecordable(one: Process) -> str:
     return ""
 
 
-def topics(one: Process, checkout: str = "", argv: tuple[str, ...] = ()) -> set[str]:
-    return {topic for topic, _ in judge.facts_needed(one, checkout, "/base/scratch", argv)}
+def topics(one: Process) -> set[str]:
+    return {topic for topic, _ in judge.facts_needed(one)}
 
 
 KINDS = {
@@ -217,20 +217,11 @@ def test_facts_by_what_a_program_does(seen, topic, programs):
         ("sh -c exec\tg++\t$X", set()),
         ("sh -c umask", {facts.DIRECTORY, facts.CALLER}),
         ("sh -c exec\tg++\t-DX=$PWD", {facts.DIRECTORY, facts.CALLER}),
-        # Where a call may be shared between checkouts, here with `-given-prefix-map` in its key.
-        ("cc1plus -ffile-prefix-map=/base=.", {facts.DIRECTORY}),
-        ("cc1plus -fmacro-prefix-map=/=.", {facts.DIRECTORY}),
-        ("cc1plus -ffile-prefix-map=/base/scratch/tmp=/base", set()),
-        ("cc1plus -given-prefix-map=/base=. -I/base/one", set()),
     ],
 )
 def test_facts_by_the_command(argv, expected):
     words = argv.split(" ")
-    given = ("-given-prefix-map=/base=.",)
-    assert (
-        topics(process(*words[:2], *(word.replace("\t", " ") for word in words[2:])), "/base", given)
-        == expected
-    )
+    assert topics(process(*words[:2], *(word.replace("\t", " ") for word in words[2:]))) == expected
 
 
 @pytest.mark.parametrize("program", ["as", "x86_64-linux-gnu-as", "as-2.40"])
@@ -245,7 +236,7 @@ def test_who_may_choose_by_its_arguments(tmp_path):
     for text, chooses in (('case $1 in *two*) x=1;; esac\nexec g++ "$@"', True), ('exec g++ "$@"', False)):
         (tmp_path / "script").write_text(text)
         assert judge.may_choose(one) == chooses
-        assert (facts.DIRECTORY in topics(one, "/base")) == chooses
+        assert (facts.DIRECTORY in topics(one)) == chooses
     assert [name for name in PROGRAMS.split() if judge.may_choose(process(name))] == OTHERS.split()
 
 

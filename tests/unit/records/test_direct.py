@@ -254,7 +254,7 @@ def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatc
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         relocation = Relocation(str(tmp_path), os.getcwd())
-        line = f"-c {tmp_path}/{name}/a.cu -I{tmp_path}/{name}/include"
+        line = "-c a.cu -Iinclude"
         found[name] = [
             key(line, BELOW_BASE, relocation=relocation),
             *(
@@ -292,21 +292,12 @@ def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
 @pytest.mark.parametrize(
     ("words", "is_shared"),
     [
-        ("{base}/{name}/a.cu", True),
-        ("-I {base}/{name}/inc -isystem {base}/{name}/sys -include {base}/{name}/x.h", True),
-        ("-L{base}/{name}/lib -ccbin {base}/{name}/bin/g++", True),
-        # A preprocessor turns `/base/linux` into `/base/1`, unless it is in a string.
-        ("""-DROOT='"{base}/{name}"'""", True),
-        ("""-DA -D'NAME(x)="{base}/{name}/data"'""", True),
-        ("-DROOT={base}/{name}", False),
-        ("""-D'ROOT=("{base}/{name}")'""", False),
-        ("""-D'ROOT="{base}/{name}\\n"'""", False),
-        ("""-D'ROOT="{base}/{name}??/"'""", False),
-        ("""-D'ROOT="{base}/{name}",MORE="x"'""", False),
-        ("-Xcompiler -isystem,{base}/{name}/sys -Xcompiler=-ffile-prefix-map={base}/{name}=.", True),
-        ("-Xcompiler -include -Xcompiler {base}/{name}/x.h", True),
-        ("-Xcompiler -DROOT={base}/{name}", False),
-        ("-Xcompiler '-DA=x\\,{base}/{name}'", False),
+        # nvcc gets relative paths; one that is still absolute is another one.
+        ("{base}/{name}/a.cu", False),
+        ("-ccbin {base}/{name}/bin/g++", False),
+        ("""-DROOT='"{base}/{name}"'""", False),
+        ("-Xcompiler -isystem,{base}/{name}/sys", False),
+        ("-Xcompiler=-ffile-prefix-map={base}/{name}=.", True),
         ("-frandom-seed={base}/{name}", False),
         ("-Xcudafe --user={base}/{name}", False),
         ("-forward-unknown-to-host-compiler -fmacro-prefix-map={base}/{name}=.", True),
@@ -320,7 +311,7 @@ def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
         ("-Xcompiler -ffile-prefix-map=/elsewhere=.", True),
     ],
 )
-def test_paths_are_shared_where_they_only_say_what_is_read(words: str, is_shared: bool) -> None:
+def test_a_checkout_is_in_a_shared_key_unless_an_option_hides_it(words: str, is_shared: bool) -> None:
     found = set()
     for name in ("one", "other"):
         call = parse("-c a.cu " + words.format(base="/base", name=name))

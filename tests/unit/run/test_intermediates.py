@@ -14,7 +14,7 @@ from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar
 from nvccache.run.intermediates import Intermediates
 from nvccache.store.store import Store
 
-TEXT = Pass(((b"a.cu", False),), "/base", "meaning", is_absolute=True)
+TEXT = Pass(((b"a.cu", False),), "meaning", is_absolute=True)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_text_that_was_changed_where_it_lies_has_no_meaning_any_more(files, ou
         files.read_written(text)
         files.passes[text.path] = TEXT
     files.adopt(first.path, b"int y;\n")
-    assert files.passes == {first.path: Pass(TEXT.listed, ""), second.path: TEXT}
+    assert files.passes == {first.path: Pass(TEXT.listed), second.path: TEXT}
     assert files.meaning_of(first.path) == keys.digest_bytes(b"int y;\n")
     assert not files.are_absolute([first.path]) and files.are_absolute([second.path])
 

@@ -82,35 +82,30 @@ TEXT = b'# 1 "a.cu"\nint x;\n'
 
 def test_the_facts_about_a_text_are_kept(tmp_path, monkeypatch):
     cache = Store(str(tmp_path / "cache"))
-    made = facts_of(TEXT, ["/here"], cache)
-    assert made == passes.of_text(TEXT, ["/here"])
-    monkeypatch.setattr(passes, "of_text", None)
-    assert facts_of(TEXT, ["/here"], Store(cache.root)) == made
+    made = facts_of(TEXT, cache)
+    assert made == passes.facts_of_text(TEXT)
+    monkeypatch.setattr(passes, "facts_of_text", None)
+    assert facts_of(TEXT, Store(cache.root)) == made
 
 
-@pytest.mark.parametrize(
-    ("text", "checkout"),
-    [(TEXT + b"/here/b", "/here"), (TEXT.replace(b"x", b"y"), "/here"), (TEXT, "/there")],
-)
-def test_those_about_another_text_or_checkout_are_others(tmp_path, text, checkout):
+def test_those_about_another_text_are_others(tmp_path):
     cache = Store(str(tmp_path / "cache"))
-    facts_of(TEXT, ["/here"], cache)
-    made = facts_of(text, [checkout], cache)
-    assert made == passes.of_text(text, [checkout]) != facts_of(TEXT, ["/here"], cache)
+    text = TEXT.replace(b"x", b"y")
+    assert facts_of(text, cache) == passes.facts_of_text(text) != facts_of(TEXT, cache)
 
 
 def test_facts_that_cannot_be_understood_are_made_again(tmp_path):
     cache = Store(str(tmp_path / "cache"))
-    made = facts_of(TEXT, ["/here"], cache)
+    made = facts_of(TEXT, cache)
     (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")
     cache.add_record(store.MEMO, path.name, b"[]")
-    assert facts_of(TEXT, ["/here"], Store(cache.root)) == made
+    assert facts_of(TEXT, Store(cache.root)) == made
 
 
 def test_recaching_makes_the_facts_again(tmp_path):
     cache = Store(str(tmp_path / "cache"))
-    facts_of(TEXT, ["/here"], cache)
+    facts_of(TEXT, cache)
     (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")
-    cache.add_record(store.MEMO, path.name, passes.of_text(b"", []).encoded())
-    assert facts_of(TEXT, ["/here"], cache) == passes.of_text(b"", [])
-    assert facts_of(TEXT, ["/here"], cache, True) == passes.of_text(TEXT, ["/here"])
+    cache.add_record(store.MEMO, path.name, passes.facts_of_text(b"").encoded())
+    assert facts_of(TEXT, cache) == passes.facts_of_text(b"")
+    assert facts_of(TEXT, cache, True) == passes.facts_of_text(TEXT)
