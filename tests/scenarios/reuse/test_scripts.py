@@ -153,10 +153,6 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
         'case "$*" in *"debug/a.o"*) V=-fpatchable-function-entry=2 ;; esac\n' + BECOMES,
         (Turn(), Turn(output="debug/a.o"), Turn(), Turn(output="debug/a.o")),
     ),
-    "where the source lies": (
-        'case "$*" in *"base/two/"*) V=-DVALUE=2 ;; esac\n' + BECOMES,
-        (Turn("base/one", source="{work}/base/one/a.cu"), Turn("base/two", source="{work}/base/two/a.cu")),
-    ),
     "a variable, for the last compile alone": (
         'case "$*" in *" -c "*) if [ "$SITE" = two ]; then V=-fpatchable-function-entry=2; fi ;; esac\n'
         + BECOMES,
@@ -180,13 +176,10 @@ def test_a_wrapper_that_changes_its_mind(workspace: Workspace, what: str) -> Non
     """In turns, and again by stages alone."""
     text, turns = CHANGEABLE[what]
     options = put(workspace, text)
-    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "base")
     workspace.write("a.cu", SOURCE + "static __device__ int hidden;\n")
     workspace.write("marked.cu", SOURCE + "int marked;\n")
     workspace.write("picky.cu", SOURCE.replace("VALUE 0", 'VALUE 0\n#error "another"'))
     workspace.write("debug/.keep", "")
-    for name in ("one", "two"):
-        workspace.write(f"base/{name}/a.cu", SOURCE)
     for _ in range(2):
         for turn in turns:
             source = turn.source.replace("{work}", str(workspace.directory))
