@@ -53,9 +53,9 @@ class Relocation:
         """The stored form of a path; paths outside the checkout are unchanged."""
         if path.startswith(MARK):
             return MARK + path  # escapes a path that itself starts with the mark
-        if not self._parts or not _is_below(path, self.checkout):
+        if not self.checkout or not _is_below(path, self.checkout):
             return path
-        parts = path[len(self.base) + 1 :].split("/")
+        parts = path[len(self.base) :].split("/")[1:]
         common = 0
         for ours, theirs in zip(self._parts, parts, strict=False):
             if ours != theirs:

@@ -104,6 +104,7 @@ def test_a_base_directory_with_a_repository_is_itself_the_checkout(tmp_path):
     relocation = Relocation(str(tmp_path), str(tmp_path / "build"))
     assert relocation.checkout == Relocation("auto", str(tmp_path / "build")).checkout == str(tmp_path)
     assert relocation.encode(str(tmp_path / "src/a.cu")) == MARK + "1/src/a.cu"
+    assert Relocation("auto", str(tmp_path)).encode(str(tmp_path / "venv/bin")) == MARK + "0/venv/bin"
 
 
 def test_auto_is_the_outermost_repository(tmp_path):
