@@ -83,7 +83,7 @@ def test_whether_it_is_said_in_the_source_in_a_header_or_in_a_header_of_the_syst
     )
 
 
-def test_standings_differ_from_each_other():
+def test_each_combination_of_header_and_system_flags_has_another_digest():
     flags = ["", " 3", " 4", " 3 4"]
     texts = [f'# 1 "{name}" 1{flag}\nint x;\n' for name in ("b.h", "a.cu") for flag in flags]
     assert len({say(text) for text in texts}) == len(texts)
@@ -259,7 +259,7 @@ def test_a_raw_string_in_a_large_system_header_is_kept_with_it(inside, has_diges
     assert lines[0] != lines[1] or not has_digest
 
 
-def test_a_stretch_cannot_be_taken_for_a_header_that_is_kept():
+def test_source_text_cannot_forge_the_digest_of_a_large_system_header():
     header = f'# 1 "/usr/s.h" 1 3 4\n{SYSTEM}'
     assert is_distinguished(header, f"\x028 {len(header)}\n\n{header}")
 

@@ -31,7 +31,7 @@ def only(text: str) -> remote_url.Remote:
         ("file:///mnt/a;b", "", 0, "/mnt/a;b"),
     ],
 )
-def test_place(text: str, host: str, port: int, path: str) -> None:
+def test_a_remote_url_gives_host_port_and_path(text: str, host: str, port: int, path: str) -> None:
     remote = only(text)
     assert (remote.host, remote.port, remote.path) == (host, port, path)
     assert not remote.is_writable

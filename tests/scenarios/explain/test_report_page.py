@@ -72,7 +72,7 @@ def violations(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["usual", "none", "one", "failed", "hostile"])
-def test_nothing_keeps_anybody_from_using_it(browser, pages, name, scheme):
+def test_the_report_page_has_no_accessibility_violations(browser, pages, name, scheme):
     with browsers.opened(browser, pages(name), scheme) as opened:
         assert violations(opened) == []
 

@@ -77,7 +77,9 @@ def test_all_blobs_lost_and_a_line_inserted(primed: tuple[Workspace, bytes]) -> 
 MACHINE_OF_INPUT_RECORD = 15
 
 
-def test_a_question_that_cannot_be_answered_does_not_hold(primed: tuple[Workspace, bytes]) -> None:
+def test_a_record_that_asks_an_unknown_question_is_a_miss(
+    primed: tuple[Workspace, bytes],
+) -> None:
     """Not even where the record says that there is no answer."""
     workspace, expected = primed
 

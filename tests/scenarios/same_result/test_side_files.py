@@ -108,7 +108,7 @@ LINKS = ("os.link",)
 
 @pytest.mark.by_default("O_EXCL")
 @pytest.mark.parametrize("lock", [name for name in LOCKS if name not in LINKS])
-def test_a_lock_that_was_to_be_had(workspace: Workspace, lock: str) -> None:
+def test_a_wrapper_that_got_a_lock_runs_again_once_the_lock_is_taken(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
     files, put = {"a.cu": DEFAULT, "a": ""}, script(text, "bin/wrapper", first)
     check(workspace, Case(takes, (), files, IN_BIN, prepare=put))
@@ -116,7 +116,7 @@ def test_a_lock_that_was_to_be_had(workspace: Workspace, lock: str) -> None:
 
 @pytest.mark.by_default("mkdir")
 @pytest.mark.parametrize("lock", LOCKS)
-def test_a_lock_that_was_not(workspace: Workspace, lock: str) -> None:
+def test_a_wrapper_runs_again_once_the_lock_it_found_is_free(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
 
     def freed(workspace: Workspace) -> None:

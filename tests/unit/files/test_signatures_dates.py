@@ -64,7 +64,7 @@ def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions)
     assert signatures.has_reliable_dates(device, FINE) is of_fractions
 
 
-def test_whole_seconds_tell_where_the_system_was_started_from(monkeypatch):
+def test_whole_second_dates_of_the_root_are_trusted_on_a_real_disk_only(monkeypatch):
     root = os.stat("/").st_dev
     for kind, tells in (("ext4", True), ("squashfs", False), ("overlay", False), ("", False)):
         monkeypatch.setattr(signatures, "_kinds_by_device", {root: kind})

@@ -51,7 +51,7 @@ def uninstalled(monkeypatch):
     )
 
 
-def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
+def test_a_detached_process_inherits_nothing_of_its_caller(program, uninstalled, tmp_path):
     out = tmp_path / "report"
     inherited = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(inherited, True)
@@ -70,7 +70,7 @@ def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
     assert "" not in found["path"]
 
 
-def test_where_python_started_without_libraries_of_the_caller_so_does_it(
+def test_a_detached_process_gets_no_library_path_if_our_python_got_none(
     program, uninstalled, tmp_path, monkeypatch
 ):
     out = tmp_path / "report"

@@ -162,7 +162,7 @@ def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
     assert numbers_of(pool) == [0]
 
 
-def test_a_slot_with_none_of_the_pool_comes_before_one_more(tmp_path):
+def test_a_running_tool_gets_a_free_pool_slot_before_another_starts(tmp_path):
     """Otherwise a call would run two tools when only one slot has become free."""
     pool = Pool(str(tmp_path), range(1))
     taken = pool.take()

@@ -158,7 +158,7 @@ def test_irrelevant_paths_are_not_recorded(place):
     ],
     ids=str,
 )
-def test_what_is_otherwise_by_now_has_changed_meanwhile(place, seen):
+def test_a_looked_up_name_that_changed_during_the_compile_leaves_no_record(place, seen):
     with pytest.raises(UnreadableError, match="while it was compiled"):
         taken(process(**seen))
 

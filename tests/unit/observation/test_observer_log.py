@@ -266,7 +266,7 @@ def test_an_exec_is_paired_with_what_it_names(observe):
     assert (found.processes[0].started, found.processes[0].absent) == (["/bin/cat"], {"/nowhere/cat"})
 
 
-def test_starts_and_ends_that_balance_by_accident(observe):
+def test_an_observation_is_incomplete_if_a_started_program_never_reported(observe):
     """A static program, executed as `/bin/ls`, executes `cat`: as many starts and ends as it should be."""
     wrong = observe(
         batch(ROOT, *start(), f"f {CHILD}\t"),

@@ -314,14 +314,14 @@ def test_what_is_written_to_where_it_lies_is_a_product_that_no_record_has(place)
                 read_by(place, ran("cat", updated={path: shown}))
 
 
-def test_what_is_removed_is_none_that_lay_there(place):
+def test_a_tool_that_removes_an_older_file_leaves_no_input_record(place):
     """A file that exists again is a product instead; files in the scratch directory do not count either."""
     assert read_by(place, ran("cat", removed={f"{place}/scratch/a.ii", "a.h"}))
     with pytest.raises(UnreadableError, match="`cat` removes `gone`"):
         read_by(place, ran("cat", removed={"gone"}))
 
 
-def test_what_was_not_there_before_it_was_made_and_removed_again(place):
+def test_a_file_made_and_removed_by_a_tool_must_be_absent_next_time(place):
     process = ran("cat", absent={"lock"}, written={"lock"})
     made = read_by(place, process, written={"lock"})
     assert ["-lock"] in made.names and "lock" in made.plain, "nor is it a link to nowhere"

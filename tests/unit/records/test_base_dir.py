@@ -40,7 +40,7 @@ def test_every_path_comes_back_and_no_two_are_kept_alike(cwd):
         *[(path, path) for path in ("/usr/x.h", "/bas", "base/x.h", "../x.h", "", "./base", "//base/x.h")],
     ],
 )
-def test_the_way_is_one_up_and_then_down(path, kept):
+def test_only_paths_within_the_checkout_are_stored_as_relative_paths(path, kept):
     assert IN_ONE.encode(path) == kept
     assert IN_ONE.in_place().encode(path) == path
 

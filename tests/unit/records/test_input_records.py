@@ -138,7 +138,7 @@ def test_a_link_can_come_to_life_without_a_change_of_its_directory(place):
     assert differences(made) == [("appeared", "early/x.h")]
 
 
-def test_the_way_to_the_working_directory_is_called_otherwise_elsewhere():
+def test_names_of_the_working_directory_and_its_parents_are_left_out_of_records():
     made = InputRecord()
     made.directories = ["/b", "/b/checkouts", "/b/checkouts/one", "/b/check"]
     made.names = [["dcheckouts", "-x.h"], ["done", "dother", "-one.h"], ["-one"], ["-outs"]]

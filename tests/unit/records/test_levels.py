@@ -87,7 +87,7 @@ def settle() -> None:
 
 
 @pytest.mark.parametrize(("number", "counted"), [(0, 16), (16, 16), (1, 0)])
-def test_some_hits_count_for_all_wherever_they_run(place, monkeypatch, number, counted):
+def test_about_one_hit_in_sixteen_counts_added_bytes_for_all(place, monkeypatch, number, counted):
     """Also in a container for one compile, where each call has the same process id."""
     counts = []
     monkeypatch.setattr(levels, "_SAMPLE", 16)

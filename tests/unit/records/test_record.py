@@ -105,7 +105,7 @@ def test_each_state_of_the_headers_has_its_own_entry(header, cache):
     assert valid_entries(cache) == []
 
 
-def test_of_states_with_another_file_that_was_read_only_the_first_is_decoded(header, cache, monkeypatch):
+def test_entries_that_share_a_changed_file_are_ruled_out_by_decoding_one(header, cache, monkeypatch):
     for text in ("int z;\n", "int y;\n", "int w;\n"):
         header.write_text(text)
         add(cache, read(header))

@@ -249,7 +249,7 @@ def test_what_is_received_replaces_no_entry_of_ones_own(there, here, tier, tmp_p
     assert record.find_by_name(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
 
 
-def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
+def test_records_and_missing_blobs_are_prefetched_from_the_remote_in_one_go(here, tier):
     here.add_blob(DIGEST, CONTENT, compress=False)
     here.prefetch_records([FRONT.key, KEY])
     here.read_blobs([DIGEST, KEY])

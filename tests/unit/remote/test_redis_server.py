@@ -75,7 +75,7 @@ def _sends_without_end(connection):
         connection.sendall(b"x" * 65536)
 
 
-def test_no_more_is_taken_than_may_come():
+def test_reading_an_endless_answer_of_redis_stops_at_the_size_limit():
     with Fake(b"$1000000000000\r\n", then=_sends_without_end) as server:
         assert server.service().get(NAME, MOST) is None
     with Fake(b"$", then=_sends_without_end) as server:

@@ -158,7 +158,7 @@ def test_words_of_any_form_arrive_as_they_are(srun):
     assert srun.run('exec sh -c "$*"').outputs == {"out.txt": b"a\nb\n"}
 
 
-def test_the_place_is_taken_out_of_what_comes_back(srun):
+def test_outputs_of_a_sent_stage_do_not_name_the_directory_it_ran_in(srun):
     back = srun.run(f'd=${{2%/*}}/{SCRATCH_NAME}; echo $d/x >$d/in.txt; "$@"')
     assert back.outputs == {"out.txt": SCRATCH_NAME.encode() + b"/x\n"}
 

@@ -42,7 +42,7 @@ def test_sent_stages_are_listed_by_number():
     assert decode(call(stage()))["away"] == []
 
 
-def test_nothing_in_it_ends_the_element_that_holds_it():
+def test_hostile_data_cannot_close_the_script_element_of_the_report():
     text = encode(*made_builds.hostile())
     assert "<" not in text
     assert text.isascii() and text.isprintable()

@@ -15,7 +15,7 @@ def test_text_that_says_the_same_elsewhere_is_found(toolkit: Toolkit) -> None:
 
 
 @pytest.mark.parametrize("text", ["int cicc_says;\n", "int a = __LINE__;\n"])
-def test_but_not_where_line_numbers_are_visible(toolkit: Toolkit, text: str) -> None:
+def test_moved_lines_rerun_cicc_if_its_result_shows_lines(toolkit: Toolkit, text: str) -> None:
     """In a message, which names the line, or in the code."""
     toolkit.write("a.cu", text)
     toolkit.compile()

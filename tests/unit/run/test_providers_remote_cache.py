@@ -58,7 +58,7 @@ def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():
     assert not [event for event in execution.events if event.startswith("stored")]
 
 
-def test_a_pass_that_was_faster_than_others_has_run():
+def test_a_preprocessor_that_ends_before_the_remote_answers_is_no_hit():
     execution = with_others(elsewhere=KINDS, queries_stopped=False)
     schedule = Schedule(execution, FakeSlots(2), None)
     go_on(schedule)
@@ -127,7 +127,7 @@ def test_an_error_of_who_asks_surfaces():
         carry_out(execution)
 
 
-def test_what_is_made_of_what_took_long_is_asked_for():
+def test_a_remote_is_queried_for_a_stage_that_follows_a_slow_miss():
     execution = with_others(elsewhere={"ptxas"})
     run = execution.run
 

@@ -92,7 +92,7 @@ def test_without_a_base_directory_a_record_of_relative_names_is_for_its_director
         ("const char *a = __FILE__;\n", "below_base"),
     ],
 )
-def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, text: str, scope: str) -> None:
+def test_below_a_base_directory_records_are_shared(toolkit: Toolkit, text: str, scope: str) -> None:
     toolkit.write("a.cu", text.replace("@work@", str(toolkit.work)))
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
     assert toolkit.last_record().scope == scope

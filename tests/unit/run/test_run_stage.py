@@ -88,7 +88,7 @@ def test_the_facts_about_a_text_are_kept(tmp_path, monkeypatch):
     assert facts_of(TEXT, Store(cache.root)) == made
 
 
-def test_those_about_another_text_are_others(tmp_path):
+def test_facts_kept_about_one_text_are_not_used_for_another(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     text = TEXT.replace(b"x", b"y")
     assert facts_of(text, cache) == passes.facts_of_text(text) != facts_of(TEXT, cache)

@@ -327,7 +327,7 @@ class TestOtherProcesses:
         carry_out(execution, claims=EndedMeanwhile(root))
         assert begun(execution) == []
 
-    def test_something_else_is_done_meanwhile(self, root, give_up):
+    def test_other_stages_run_while_one_is_waited_for(self, root, give_up):
         execution = execution_of(HOST, DEVICE)
         has_begun = threading.Event()
         execution.does = lambda one: has_begun.set() or 0
@@ -341,7 +341,7 @@ class TestOtherProcesses:
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]
 
-    def test_who_stands_still_is_not_waited_for(self, root, give_up, monkeypatch):
+    def test_a_stage_runs_here_if_who_claimed_it_never_ends(self, root, give_up, monkeypatch):
         monkeypatch.setattr(inflight, "_WAIT_SECONDS", 0.2)
         execution = execution_of(HOST)
         carry_out(execution, claims=Claims(root))

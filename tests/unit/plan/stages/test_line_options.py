@@ -58,29 +58,29 @@ def matter_to(line: str, words: str, options: str = "") -> bool:
     return matters([tool, *words.split(), *options.split(), *argv])
 
 
-def test_they_do_not_matter_to_an_ordinary_call():
+def test_line_numbers_matter_to_no_stage_of_an_ordinary_compile():
     for line, words in ((CUDAFE, CUDAFE_WORDS), (CICC, CICC_WORDS), (COMPILE, HOST_WORDS)):
         assert not matter_to(line, words)
     assert not any(stage.lines_matter for stage in planned(*PIPELINE).stages)
 
 
 @pytest.mark.parametrize("options", each(OTHERS_OF_CICC))
-def test_they_matter_to_cicc_with_any_other_option(options):
+def test_line_numbers_matter_to_cicc_with_any_option_not_known_as_harmless(options):
     assert matter_to(CICC, CICC_WORDS, options)
 
 
 @pytest.mark.parametrize("options", ["--debug_mode", "-g", "--unknown=1", "-tused2", "--sys_include i"])
-def test_they_matter_to_cudafe_with_any_other_option(options):
+def test_line_numbers_matter_to_cudafe_with_any_option_not_known_as_harmless(options):
     assert matter_to(CUDAFE, CUDAFE_WORDS, options)
 
 
 @pytest.mark.parametrize("options", each(OTHERS_OF_THE_HOST))
-def test_they_matter_to_the_host_compile_with_any_other_option(options):
+def test_line_numbers_matter_to_a_host_compile_with_options_not_known_as_harmless(options):
     assert matter_to(COMPILE, HOST_WORDS, options)
 
 
 @pytest.mark.parametrize("options", each(ORDINARY))
-def test_they_do_not_matter_with_what_builds_are_made_with(options):
+def test_line_numbers_do_not_matter_to_a_host_compile_with_common_options(options):
     assert not matter_to(COMPILE, HOST_WORDS, options)
 
 

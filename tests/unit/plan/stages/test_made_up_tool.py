@@ -74,7 +74,7 @@ def woven(place: Workspace, **variables: str) -> tuple[Result, dict[str, int]]:
     return done, {result: counted[result] for result in ("hit", "miss")}
 
 
-def test_a_command_of_its_is_a_stage(added):
+def test_a_command_of_an_added_tool_becomes_a_stage(added):
     stage = planned(*LINES, argv=ARGV).stages[-1]
     assert stage.kind == "weave" and stage.tool is TOOL
     assert stage.key_argv == ("--tight", "<input>", "-o", "<woven>")
@@ -83,7 +83,7 @@ def test_a_command_of_its_is_a_stage(added):
 
 
 @pytest.mark.parametrize(("starts_in_reverse", "order"), [(True, [3, 2, 0, 1]), (False, [2, 3, 0, 1])])
-def test_it_starts_by_its_priority(monkeypatch, starts_in_reverse, order):
+def test_an_added_tool_declares_how_early_its_stages_start(monkeypatch, starts_in_reverse, order):
     monkeypatch.setitem(stages.TOOLS, TOOL.kind, replace(TOOL, starts_in_reverse=starts_in_reverse))
     plan = planned(HOST, *LINES, argv=ARGV)
     plan = replace(plan, steps=(*plan.steps, plan.steps[-1]))
@@ -91,7 +91,7 @@ def test_it_starts_by_its_priority(monkeypatch, starts_in_reverse, order):
     assert [run.number for run in Order(call).by_urgency] == order
 
 
-def test_it_waits_for_its_memory(added, monkeypatch):
+def test_an_added_tool_declares_how_much_memory_its_stage_needs(added, monkeypatch):
     wanted = []
     monkeypatch.setattr(slots, "memory_of", lambda *amounts, **kinds: wanted.append((amounts, kinds)) or 0)
     stage = planned(*LINES, argv=ARGV).stages[-1]
@@ -99,7 +99,7 @@ def test_it_waits_for_its_memory(added, monkeypatch):
     assert wanted == [((5000, 7), {"is_heavy": True})]
 
 
-def test_its_key_has_its_components(added, tmp_path):
+def test_an_added_tool_can_put_components_of_its_own_into_keys(added, tmp_path):
     (tmp_path / "pattern").write_text("plain\n")
     stage = planned(*LINES, argv=ARGV).stages[-1]
     stage = replace(stage, argv=("/bin/true", *stage.argv[1:]))
