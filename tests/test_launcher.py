@@ -149,7 +149,7 @@ SHEBANGS = {
 
 
 @pytest.mark.parametrize("first_lines", SHEBANGS.values(), ids=SHEBANGS)
-def test_first_lines_of_the_script_name_the_interpreter(first_lines, launcher, tmp_path):
+def test_the_launcher_runs_the_python_of_its_scripts_shebang_or_beside_it(first_lines, launcher, tmp_path):
     place, other = tmp_path / "bin", tmp_path / "with blank"
     place.mkdir()
     other.mkdir()

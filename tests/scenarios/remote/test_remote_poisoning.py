@@ -45,7 +45,9 @@ def outside(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "part"), [("secret", "result"), ("fifo", "inputs")])
-def test_a_record_leads_to_no_file_outside(server, filled, new_machine, outside, name, part):
+def test_a_planted_remote_record_neither_writes_nor_blocks_on_files_outside(
+    server, filled, new_machine, outside, name, part
+):
     """Its paths are read as files to compare, and never written; a product goes where the call says."""
     path = str(outside / name)
     server.files |= {key: _naming(path, part, opened(content)) for key, content in filled.files.items()}

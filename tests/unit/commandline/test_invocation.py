@@ -117,7 +117,7 @@ def test_calls_that_compile(mode, line):
     assert found.dryrun_arguments == tuple(line.split())
 
 
-def test_an_option_may_take_its_value_from_the_words_of_a_variable():
+def test_an_option_with_its_value_across_a_variable_is_left_to_nvcc():
     assert _compiled("-ptx", "a.cu", "-Ofc").inputs == ("a.cu",)
     assert _reason("-ptx", "a.cu", "-Ofc", NVCC_APPEND_FLAGS="max") == "unknown_option"
     assert _reason("max", "-ptx", "a.cu", NVCC_PREPEND_FLAGS="-Ofc") == "unknown_option"

@@ -50,7 +50,7 @@ def test_a_header_that_claims_what_is_not_there_may_hide_text(made, at, form, va
     assert elf.hides_text(bytes(image))
 
 
-def test_the_loader_of_a_program(made, tmp_path):
+def test_the_dynamic_loader_of_a_program_is_read_from_its_elf_file(made, tmp_path):
     found = elf.interpreter(sys.executable)
     assert found and os.path.exists(found)
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")

@@ -97,7 +97,9 @@ def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, 
 
 
 @pytest.mark.parametrize("spelling", ["{cache}/../cache/.", "~/cache", "cache"])
-def test_spellings_of_the_directory(launcher: Launcher, compiler: str, place: Path, spelling: str) -> None:
+def test_launcher_and_python_agree_on_any_spelling_of_the_cache_directory(
+    launcher: Launcher, compiler: str, place: Path, spelling: str
+) -> None:
     cache = launcher.environ["NVCCACHE_DIR"]
     launcher.environ["HOME"] = os.path.dirname(cache)
     if spelling == "cache":

@@ -32,7 +32,7 @@ def test_an_outage_ends_when_the_remote_is_seen_to_work():
 
 
 @pytest.mark.parametrize("folder", ["", "/nowhere"])
-def test_without_a_directory_there_are_no_outages(monkeypatch, folder):
+def test_without_a_directory_no_outage_of_a_remote_is_remembered(monkeypatch, folder):
     monkeypatch.setattr(outages.slots, "pool_directory", lambda: folder)
     outages.begin(FAR, "timeout", "")
     outages.end(FAR)

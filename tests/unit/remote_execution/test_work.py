@@ -133,6 +133,6 @@ def test_the_check_lets_this_processor_pass_and_no_other(cache):
     assert status([]) == 98
 
 
-def test_a_class_of_the_whole_processor_cannot_be_checked():
+def test_without_libms_choice_a_workers_processor_cannot_be_checked():
     assert work.checks_of("glibc 2.36 avx fma") == ["avx", "-avx2", "fma", "-fma4", "-sse4_1"]
     assert work.checks_of("glibc 3.0\nflags : avx fma") == []

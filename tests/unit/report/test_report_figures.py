@@ -152,7 +152,7 @@ def test_each_slot_has_a_lane_and_then_the_calls():
     assert found.of_calls == [3, 4]
 
 
-def test_other_machines_have_slots_of_their_own():
+def test_in_the_report_each_machine_has_job_lanes_of_its_own():
     found = lay_out(call(stage(slot=0), stage(slot=0, where="build7")))
     assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 1 on build7"]
     assert [lane.where for lane in found.lanes[:2]] == ["", "build7"]

@@ -55,7 +55,7 @@ def test_an_ended_job_ends_its_tool_and_what_that_has_started():
     assert left.stdout.strip()[:1] in ("", "Z")
 
 
-def test_a_tool_that_starts_when_its_job_has_been_ended_does_not_last():
+def test_a_tool_started_after_its_job_was_ended_is_killed():
     handle = process.Handle()
     handle.end()
     assert process.run(["sleep", "600"], {"PATH": "/bin:/usr/bin"}, handle=handle).status < 0

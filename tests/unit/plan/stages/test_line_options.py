@@ -85,7 +85,7 @@ def test_line_numbers_do_not_matter_to_a_host_compile_with_common_options(option
 
 
 @pytest.mark.parametrize("kind", ["cudafe", "cicc", "ptxas", "host_compile", "opaque"])
-def test_a_stage_asks_by_the_list_of_its_tool(kind):
+def test_each_tool_decides_whether_line_numbers_matter_to_its_stages(kind):
     """ptxas reads no lines of the source; of a command that is not understood nothing is known."""
     stages = {stage.kind: stage for stage in planned(*PIPELINE).stages}
     stage = stages.get(kind, stages["cicc"])
