@@ -21,7 +21,7 @@ from workbench import Bench
 FOUR = ("80", "86", "89", "90")
 THREE, ONE = FOUR[:3], FOUR[:1]
 _THREADS = 2  # of `nvcc -t`, which is measured for comparison
-_COMPILING = ("cudafe", "cicc", "ptxas", "host_compile")
+_COMPILING = ("cudafe++", "cicc", "ptxas", "host compile")
 _PRIMED = "primed"
 
 
@@ -55,11 +55,11 @@ def code_for(*numbers: str) -> tuple[str, ...]:
 def cold(architectures: int) -> dict[str, int]:
     """How often each stage runs when nothing is cached."""
     return {
-        "cudafe": 1,
+        "cudafe++": 1,
         "cicc": architectures,
         "ptxas": architectures,
         "fatbinary": 1,
-        "host_compile": 1,
+        "host compile": 1,
     }
 
 
@@ -88,7 +88,7 @@ def scenarios() -> list[Scenario]:
             "xptxas",
             (*one, "-Xptxas", "-O2"),
             one,
-            stages={**never("host_preprocess", "device_preprocess", "cudafe", "cicc"), "ptxas": 1},
+            stages={**never("preprocess host", "preprocess device", "cudafe++", "cicc"), "ptxas": 1},
         ),
         Scenario("define", (*one, "-DUNUSED"), one, stages=never(*_COMPILING, "fatbinary")),
     ]

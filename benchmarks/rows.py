@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 CALLS = "calls"  # counted along with stages
 _SHORT = {  # other stages are shown by name
-    "host_preprocess": "pre",
-    "device_preprocess": "pre",
+    "preprocess host": "pre",
+    "preprocess device": "pre",
     "fatbinary": "fat",
-    "host_compile": "host",
+    "host compile": "host",
 }
 
 

@@ -82,13 +82,13 @@ KIND_TEXTS = {
     config.as_executor: "a URL, or `prefix:` and a command",
 }
 STAGE_TEXTS = {
-    "host_preprocess": "the host compiler's preprocessor, for host code",
-    "cudafe": "`cudafe++`: splits host from device code, writes the C++ that the host compiler sees",
-    "device_preprocess": "the host compiler's preprocessor, once for each virtual architecture",
+    "preprocess host": "the host compiler's preprocessor, for host code",
+    "cudafe++": "`cudafe++`: splits host from device code, writes the C++ that the host compiler sees",
+    "preprocess device": "the host compiler's preprocessor, once for each virtual architecture",
     "cicc": "device code to PTX (or LTO-IR), once for each virtual architecture",
     "ptxas": "PTX to a cubin, once for each real architecture",
     "fatbinary": "packs cubins and PTX into one fatbin",
-    "host_compile": "the host compiler, on the output of `cudafe++` and the fatbin",
+    "host compile": "the host compiler, on the output of `cudafe++` and the fatbin",
     "nvlink": "links device code; with `-dlto` it compiles it",
 }
 
@@ -260,9 +260,9 @@ def outcome_page() -> str:
         "",
         "## Stages",
         "",
-        "The stages of a compile, as `--json` names them.",
+        "The stages of a compile; of a call, those for a GPU have its architecture: `cicc compute_80`.",
         "",
-        *entries({stage: STAGE_TEXTS[stage] for stage in stages.counted()}),
+        *entries({name: STAGE_TEXTS[name] for name in map(stages.shown_name, stages.counted())}),
     ]
     return "\n".join(lines) + "\n"
 

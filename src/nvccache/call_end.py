@@ -78,6 +78,9 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
     for stage in event.stages:
         stage.start = max(0.0, stage.start - began)
     event.tool_saved = report.tool_saved
+    if event.stages:  # else nvcc answered a query
+        tools = sum(stage.cpu for stage in event.stages if stage.where == event_line.LOCAL)
+        event.overhead = max(0.0, sum(os.times()[:4]) - tools)  # the dry run included
     return event
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import click
 
@@ -11,8 +12,11 @@ from nvccache import outcomes
 from nvccache.cli import output
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import format_seconds, say
+from nvccache.plan.stages import shown_name
 from nvccache.store import events as event_log
 from nvccache.store.event_line import Event
+
+VERSION = 4  # of the JSON form
 
 
 @click.command(epilog="Example: nvccache events --json")
@@ -22,7 +26,28 @@ def events(as_json: bool) -> None:
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     for event in event_log.read(settings.dir) if settings.dir else ():
-        say(json.dumps(event_log.to_json(event)) if as_json else _line(event))
+        say(json.dumps(to_json(event)) if as_json else _line(event))
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """One event in the documented form; `stages` holds one object per stage."""
+    stages = [
+        {
+            "stage": shown_name(stage.kind, stage.architecture),
+            **{name: value for name, value in stage.values().items() if name != "kind"},
+            "away": event_log.remote_costs_json(stage),
+            "why_here": event_log.why_here(stage),
+        }
+        for stage in event.stages
+    ]
+    return {
+        "version": VERSION,
+        **event.values(),
+        "overhead": event_log.overhead(event),
+        "wrong_settings": [name for name in event.wrong_settings.split(",") if name],
+        "remote": {**event.remote.values(), "faults": list(event.remote.faults)} if event.remote else None,
+        "stages": stages,
+    }
 
 
 def _line(event: Event) -> str:

@@ -1,12 +1,13 @@
-"""`nvccache explain [FILE]`: the outcome of the last compile of an object or a source, and its cause.
+"""`nvccache explain [FILE]`: why the last build, or the last compile of FILE, ran what it ran.
 
-FILE may be a product, a source, or the end of the path of either; without it the newest compile is explained.
-An exact product comes before an exact source, and both before a path that only ends with FILE. Of several
+FILE may be a product, a source, or the end of the path of either. An exact product comes before an exact
+source, and both before a path that only ends with FILE; `a.o` also stands for CMake's `a.cu.o`. Of several
 calls the newest is taken.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,13 +16,11 @@ from dataclasses import dataclass
 import click
 
 from nvccache import outcomes
+from nvccache.cli import builds
 from nvccache.cli import settings as our_settings
+from nvccache.cli.events import to_json
 from nvccache.cli.output import (
-    GREEN,
-    RED,
-    YELLOW,
     Failure,
-    Part,
     format_count,
     format_seconds,
     format_size,
@@ -29,14 +28,14 @@ from nvccache.cli.output import (
     relative_path,
     say,
     say_json,
-    say_parts,
+    wrapped,
 )
 from nvccache.config import Config
 from nvccache.explain import miss_reason, object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.plan.stages import shown_name
 from nvccache.store import events
-from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, StageEvent
+from nvccache.store.event_line import FAILED, Event, StageEvent
 from nvccache.store.store import Store
 
 _MOST_OTHERS = 3
@@ -46,59 +45,74 @@ _MOST_OTHERS = 3
 @click.argument("path", metavar="[FILE]", required=False, type=click.Path())
 @json_option
 def explain(path: str | None, as_json: bool) -> None:
-    """Say why the last compile of FILE was a hit or a miss.
+    """Say why the last build, or FILE, was not a hit.
 
-    FILE is an object, a source, or the end of the path of one; without it, the most recent compile is
-    explained. The first line is the answer. Below it are further differences from the last compile of FILE
-    that was no direct hit. Then come the stages in nvcc's order: whether each was a hit or ran, the CPU
-    seconds that it took or saved, and why it ran.
+    FILE is an object, a source, or the end of the path of one. The first line is the answer. Below it are
+    further differences from the last compile of FILE that was no direct hit, and the stages that ran, with
+    their CPU seconds; one without a cause has that of the line above. Without FILE, the causes of the last
+    build are listed, the costliest first.
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     if path == "":  # most likely an unset variable, not a request for the last compile
         raise Failure("FILE is empty")
+    if path is None:
+        _explain_build(list(events.read(settings.dir)) if settings.dir else [], as_json)
+        return
     found = _explanation(settings, path)
     if as_json:
         say_json(document(found))
         return
     for line in lines(found):
-        say_parts(*line)
+        say(*wrapped(builds.relative(line)))
     if found.others:
         more = len(found.others) - _MOST_OTHERS
         listed = ", ".join(f"`{relative_path(other)}`" for other in found.others[:_MOST_OTHERS])
-        say(
-            f"  `{path}` matches `{relative_path(found.matched)}`, the newest,"
-            f" and also {listed}{f' and {more} more' if more > 0 else ''}"
-        )
+        also = f"and also {listed}{f' and {more} more' if more > 0 else ''}"
+        say(*wrapped(f"  `{path}` matches `{relative_path(found.matched)}`, the newest, {also}"))
 
 
-def _explanation(settings: Config, typed: str | None) -> Explanation:
+def _explain_build(calls: list[Event], as_json: bool) -> None:
+    build = events.last_build(calls)
+    if not build:
+        raise Failure("no compile is recorded")
+    if as_json:
+        say_json({**builds.summarize(build), "causes": builds.causes(build)})
+        return
+    headline = builds.headline(build, is_with_cause=False)
+    for line in (f"last build: {headline}", *(f"  {line}" for line in builds.cause_lines(build))):
+        say(*wrapped(line))
+
+
+def _explanation(settings: Config, typed: str) -> Explanation:
     """The compile to explain; raises Failure and StoreError."""
     root = settings.dir
     cache = Store(root, settings.readonly) if root else None
-    call, matched, others = _find(root, typed or "") if root else (None, "", [])
-    if typed is None and not call:
-        raise Failure("no compile is recorded")
-    product = call.product if call else os.path.abspath(typed or "")
+    call, matched, others = _find(root, typed) if root else (None, "", [])
+    product = call.product if call else os.path.abspath(typed)
     record = object_record.find(product, cache) if cache and product else None
-    is_exact = typed is not None and product == (matched or product)
+    if not call and not record and root:
+        product, names = _similar(root, typed)
+        if not product:
+            hint = f"similar names are {', '.join(f'`{name}`' for name in names)}" if names else ""
+            raise Failure(f"no compile of `{typed}` is recorded", hint)
+        return _explanation(settings, product)
+    is_exact = product == (matched or product)
     if record and is_exact and (not call or record.ended > call.ended):
         # The log has dropped the call, or has it under another object that it made.
         unlogged = Event(record.outcome)
         unlogged.product = product
-        return Explanation(unlogged, record, typed or "", product, is_logged=False)
+        return Explanation(unlogged, record, relative_path(typed), product, is_logged=False)
     if not call:
         raise Failure(f"no compile of `{typed}` is recorded")
     # The record may be of another call: some leave none, and some are not counted.
     is_of_call = record is not None and call.started <= record.ended <= call.ended
-    shown = typed if typed and is_exact and not others else relative_path(name_of(call))
+    shown = relative_path(typed if is_exact and not others else name_of(call))
     return Explanation(call, record if is_of_call else None, shown, matched, others)
 
 
 def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
-    """The newest call with the best match, the path that matched, and others; without a path, the newest."""
-    if not typed:
-        return next(filter(events.is_compile, events.newest(root)), None), "", []
+    """The newest call with the best match, the path that matched, and others."""
     folder, name = os.path.split(os.path.abspath(typed))
     exact = {os.path.join(folder, name), os.path.join(os.path.realpath(folder), name)}
     end = os.sep + os.path.normpath(typed)
@@ -121,11 +135,18 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     return last or call, matched, others
 
 
-# Facts in the document: of a call that is in the event log, and of each stage.
-_FACTS = ("product", "outcome", "store_fault", "directory", "sources")
-_AMOUNTS = ("started", "seconds", "tool_saved")
-_STAGE_FACTS = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
-_COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
+def _similar(root: str, typed: str) -> tuple[str, list[str]]:
+    """The newest product `a.cu.o` for `a.o`; else the most similar names in the log."""
+    names: dict[str, None] = {}
+    for call in filter(events.is_compile, events.newest(root)):
+        stem, suffix = os.path.splitext(call.product)
+        product = os.path.splitext(stem)[0] + suffix
+        if product == os.path.abspath(typed) or product.endswith(os.sep + os.path.normpath(typed)):
+            return call.product, []
+        names |= dict.fromkeys(map(os.path.basename, filter(None, (call.product, *call.sources))))
+    return "", difflib.get_close_matches(os.path.basename(typed), names, 3, 0.5)
+
+
 # Not inside a quoted path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 
@@ -163,89 +184,73 @@ def name_of(call: Event) -> str:
 
 def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
     """Why, and further differences."""
-    if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
-        is_received = call.remote and call.remote.found
-        return "a remote has its result" if is_received else "nothing it depends on has changed", []
-    if call.outcome == outcomes.FAULT:
-        return "nvccache had a fault; `NVCCACHE_LOG` has more", []
-    if call.outcome == outcomes.BYPASS:
-        return outcomes.REASONS.get(call.reason, call.reason), []
-    cause = record.cause if record else call.cause
+    cause = builds.cause_of(call)
+    if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT, outcomes.FAULT, outcomes.BYPASS):
+        return cause, []
     details = list(record.details) if record else []
     if call.outcome == outcomes.FAILED:
-        is_first = cause in ("", miss_reason.FIRST)
-        return "nvcc reports an error", [] if is_first else [cause, *details]
+        difference = record.cause if record else call.cause
+        return cause, [] if difference in ("", miss_reason.FIRST) else [difference, *details]
+    cause = record.cause if record and record.cause else cause
     unrecorded = record.reason_against_record if record else ""
     if unrecorded and not any(unrecorded in clause for clause in (cause, *details)):
         details.append(f"no direct record is kept: {unrecorded}")
-    return cause or "no record of it is left in the cache", details
+    return cause, details
 
 
-def lines(found: Explanation) -> Iterator[list[Part]]:
-    """The answer, further differences, and the stages as a tree."""
+def lines(found: Explanation) -> Iterator[str]:
+    """The answer, further differences, and the stages that ran, each cause once."""
     call = found.call
     is_named = call.product or call.sources or found.shown != call.directory
     subject = f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
-    yield [f"{subject}: {call.outcome.replace('_', ' ')}, because {found.cause}"]
+    share = ""
+    if call.outcome in (outcomes.STAGE_HIT, outcomes.PARTIAL_HIT):
+        share = f", {builds.reused(builds.summarize([call]))}"
+    yield f"{subject}: {call.outcome.replace('_', ' ')}{share}, because {found.cause}"
     for detail in found.details:
-        yield [f"  also: {detail}"]
+        yield f"  also: {detail}"
     if call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
-        yield [f"  not all results were stored: {fault}"]
+        yield f"  not all results were stored: {fault}"
     if use := call.remote:
         answers = f"{format_count(use.found, 'object')} found in {format_count(use.asked, 'lookup')}"
         answers += f", {format_size(use.bytes)}, in {format_seconds(use.seconds)}"
         faults = [outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults]
-        yield [f"  remotes: {'; '.join([*[answers] * bool(use.asked), *faults])}"]
-    if not call.stages:
-        for name, why in found.stage_reasons:
-            yield [f"  {name}  ran  {_first(why)}"]
-        return
-    width = max(len(shown_name(stage.kind, stage.architecture)) for stage in call.stages)
-    for stage in call.stages:
-        name = f"  {shown_name(stage.kind, stage.architecture):<{width}}  "
-        yield [name, (f"{stage.result:<6}", _COLOURS.get(stage.result, "")), _remark(stage)]
+        yield f"  remotes: {'; '.join([*[answers] * bool(use.asked), *faults])}"
+    ran = [
+        (shown_name(stage.kind, stage.architecture), _remark(stage), stage.why)
+        for stage in call.stages
+        if not stage.is_hit
+    ]
+    shown = {found.cause, *found.details}
+    width = max((len(name) for name, _, _ in ran), default=0)
+    for name, remark, why in ran or [(name, "", why) for name, why in found.stage_reasons]:
+        first, *others = _BETWEEN_CLAUSES.split(why)
+        cause = f"  {first}{' (and more: `--json`)' if others else ''}" if why and why not in shown else ""
+        shown.add(why)
+        yield f"  {name:<{width}}{remark}{cause}"
 
 
 def _remark(stage: StageEvent) -> str:
-    """CPU seconds, where it ran if it was sent to another machine, and why."""
-    text = f" {stage.cost:8.2f} s"
-    if stage.result == HIT:
-        return f"{text} saved"
-    if stage.result == SHARED:
-        return f"{text}  another process ran it meanwhile"
+    """CPU seconds, and where it ran if it was sent to another machine."""
+    text = f" {stage.cost:8.2f} s" + ("  failed" if stage.result == FAILED else "")
     if word := events.why_here(stage):
-        text += f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
-    elif costs := events.remote_costs(stage):
-        text += f"  {'from the action cache of' if costs.is_cached else 'on'} {stage.where}"
-    return text + (f"  {_first(stage.why)}" if stage.why else "")
-
-
-def _first(why: str) -> str:
-    """The first of several differences."""
-    first, *others = _BETWEEN_CLAUSES.split(why)
-    return f"{first} (and more: see `--json`)" if others else first
+        return f"{text}  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
+    if costs := events.remote_costs(stage):
+        return f"{text}  {'from the action cache of' if costs.is_cached else 'on'} {stage.where}"
+    return text
 
 
 def document(found: Explanation) -> dict[str, object]:
-    """The answer as `--json` prints it."""
-    call = found.call
+    """The answer as `--json` prints it: the event, and more."""
+    logged = to_json(found.call)
+    if not found.is_logged:
+        logged |= dict.fromkeys(("started", "seconds", "pid", "tool_saved", "overhead"))
     return {
-        **{name: getattr(call, name) for name in _FACTS},
+        **logged,
         "cause": found.cause,
         "details": found.details,
         "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
-        "wrong_settings": call.wrong_settings.split(",") if call.wrong_settings else [],
-        "remote": events.remote_json(call.remote),
-        **{name: getattr(call, name) if found.is_logged else None for name in _AMOUNTS},
         "matched": found.matched,
         "others": list(found.others),
-        "stages": [
-            {
-                **{name: getattr(stage, name) for name in _STAGE_FACTS},
-                "away": events.remote_costs_json(stage),
-                "why_here": events.why_here(stage),
-            }
-            for stage in call.stages
-        ],
     }

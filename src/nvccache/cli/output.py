@@ -13,8 +13,10 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -126,6 +128,19 @@ def _has_colours(stream: IO[str] | None) -> bool:
         return stream is not None and stream.isatty()
     except (OSError, ValueError):
         return False
+
+
+def wrapped(line: str) -> list[str]:
+    """A line as several of at most 80 columns on a terminal; as it is for other readers, such as grep."""
+    if not (width := _width()):
+        return [line]
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return wrapper.wrap(printable(line))
+
+
+def _width() -> int:
+    return min(80, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
 
 
 def replace_file(path: str, content: str, mode: int = 0o666) -> None:
@@ -270,13 +285,6 @@ def format_ago(seconds: float) -> str:
 
 def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def hits_of(hits: int, of: int, noun: str) -> str:
-    """`2 of 3 compiles were hits`; `of` is not 0."""
-    if not hits:
-        return f"no {noun} was a hit" if of == 1 else f"none of {of:,} {noun}s was a hit"
-    return f"{hits:,} of {of:,} {noun}{'' if of == 1 else 's'} {'was a hit' if hits == 1 else 'were hits'}"
 
 
 def format_time(unix_time: float, form: str = "%Y-%m-%d %H:%M") -> str:

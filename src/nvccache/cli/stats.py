@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import click
 
 from nvccache import __version__, config, endpoint, outcomes, remote_url
-from nvccache.cli import output
+from nvccache.cli import builds, output
 from nvccache.cli import settings as our_settings
+from nvccache.cli.builds import Figures
 from nvccache.cli.output import (
     WrongUsage,
     format_ago,
@@ -22,6 +22,7 @@ from nvccache.cli.output import (
     json_option,
     say,
     say_json,
+    wrapped,
 )
 from nvccache.plan import stages
 from nvccache.remote import outages, uploads
@@ -30,9 +31,8 @@ from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
 from nvccache.store.eviction import Amount
 
-Figures = Mapping[str, Any]  # the document of `nvccache stats --json`, or a part: docs/reference/json.md
+WORDS = ("saved", "spent", "overhead")
 GROUPS = ("source", "reason", "architecture")
-HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 
 
 @click.command(epilog="Example: nvccache stats --since last-build")
@@ -66,11 +66,12 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
         usage = eviction.usage(root) if root else Amount(0, 0)
     except NoCacheError:
         usage = Amount(0, 0)
+    counted = {stages.shown_name(kind): tally for kind, tally in totals["stages"].items()}
     statistics = {
         "version": __version__,
         **totals,
-        "rates": _rates(totals),
-        "last_build": _build(last) if last else None,
+        "stages": counted,
+        "last_build": builds.summarize(last) if last else None,
         "store": {"bytes": usage.bytes, "max_bytes": settings.max_size, "entries": usage.files},
         "uploads": _uploads(settings),
         "executor_outage": outages.to_json(outage_of_executor(settings)),
@@ -78,30 +79,7 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
     if as_json:
         say_json(statistics)
     else:
-        say(*summary(statistics, root))
-
-
-def _rates(totals: Figures) -> Figures:
-    """How many of the calls that could be hits were hits; `hit_rate` is from 0 to 1."""
-    hits = sum(totals["calls"][outcome] for outcome in HITS)
-    cacheable = hits + totals["calls"][outcomes.PARTIAL_HIT] + totals["calls"][outcomes.MISS]
-    return {
-        "hits": hits, "cacheable": cacheable, "hit_rate": round(hits / cacheable, 6) if cacheable else 0.0,
-    }  # fmt: skip
-
-
-def _build(found: Sequence[Event]) -> Figures:
-    """The main totals of some calls."""
-    totals = event_totals.total(found)
-    return {
-        **_rates(totals),
-        "since": totals["since"],
-        "until": round(max(event.ended for event in found), 3),
-        "calls": len(found),
-        "seconds_spent": totals["seconds_spent"],
-        "seconds_saved": totals["seconds_saved"],
-        "sent": totals["executor"]["sent"],
-    }
+        say(*summary(statistics, root, last))
 
 
 def _uploads(settings: config.Config) -> Figures:
@@ -135,7 +113,7 @@ def _groups(found: Iterable[Event], by: str) -> list[Figures]:
     for event in found:
         for name, counted in _named(event, by):
             groups.setdefault(name, []).append(counted)
-    made = [{"name": name, **_build(calls)} for name, calls in groups.items()]
+    made = [{"name": name, **builds.summarize(calls)} for name, calls in groups.items()]
     return sorted(made, key=lambda group: -group["seconds_spent"])
 
 
@@ -166,13 +144,13 @@ _MOST_KINDS = 3  # in a row of the summary
 Row = tuple[str, str, str]  # label, amount, details
 
 
-def summary(statistics: Mapping[str, Any], root: str) -> list[str]:
-    """At most twelve lines, the headline first, without zeros."""
+def summary(statistics: Figures, root: str, last: Sequence[Event]) -> list[str]:
+    """At most twelve lines, the last build first, without zeros."""
     calls, executor, remote = statistics["calls"], statistics["executor"], statistics["remote"]
     rows = []
     for label, counts in (
-        ("hits", {name: calls[name] for name in (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)}),
-        ("ran", {name: calls[name] for name in (outcomes.PARTIAL_HIT, outcomes.MISS)}),
+        ("hits", {name: calls[name] for name in builds.HITS}),
+        ("misses", {name: calls[name] for name in (outcomes.PARTIAL_HIT, outcomes.MISS)}),
         ("left to nvcc", statistics["bypass_reasons"]),
         ("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)}),
     ):
@@ -198,7 +176,7 @@ def summary(statistics: Mapping[str, Any], root: str) -> list[str]:
         for word, count in faults.items():
             problems[word] = problems.get(word, 0) + count
     rows += [(*row[:2], f"{row[2]}: see `nvccache doctor`") for row in _counted("problems", problems)]
-    return [*_aligned(_headline(statistics, root)), *([""] if rows else []), *_aligned(rows)]
+    return [*_headline(statistics, root, last), *([""] if rows else []), *_aligned(rows)]
 
 
 def _aligned(rows: Iterable[Row]) -> list[str]:
@@ -215,17 +193,19 @@ def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
     return [(label, str(sum(count for count, _ in found)), ", ".join(kinds))]
 
 
-def _headline(statistics: Mapping[str, Any], root: str) -> list[Row]:
-    rates, last, size = statistics["rates"], statistics["last_build"], statistics["store"]
-    rows = []
-    if rates["cacheable"]:
-        since = f"since {format_time(statistics['since'])}" if statistics["since"] else "in all"
-        rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
-        saved, spent = statistics["seconds_saved"], statistics["seconds_spent"]
-        share = f"{100 * saved / (saved + spent):.1f} %" if saved + spent else "0.0 %"
-        amounts = f"avoided: {format_seconds(saved)}, and {format_seconds(spent)} spent"
-        rows.append(("compiler time", share, amounts))
-    elif not sum(statistics["calls"].values()):
+def _headline(statistics: Figures, root: str, last: Sequence[Event]) -> list[str]:
+    lines, rows, size = [], [], statistics["store"]
+    if last:
+        ago = format_ago(time.time() - max(call.ended for call in last))
+        lines = [*wrapped(f"last build, {ago}: {builds.headline(last)}"), ""]
+    if sum(statistics["calls"].values()):
+        amounts = (f"{format_seconds(statistics[f'seconds_{word}'])} {word}" for word in WORDS)
+        rows.append(("reused", builds.share(statistics), f"of compiler time: {', '.join(amounts)}"))
+        if statistics["since"]:
+            rows.append(
+                ("calls", str(sum(statistics["calls"].values())), f"since {format_time(statistics['since'])}")
+            )
+    else:
         rows.append(("calls", "0", "none are counted yet"))
     if not root:
         rows.append(("cache", "none", our_settings.NO_CACHE))
@@ -235,25 +215,13 @@ def _headline(statistics: Mapping[str, Any], root: str) -> list[Row]:
         limit = f"of {format_size(size['max_bytes'])}, " if size["max_bytes"] else ""
         files = format_count(size["entries"], "file")
         rows.append(("cache size", format_size(size["bytes"]), f"{limit}{files} in `{root}`"))
-    if last and last["cacheable"]:
-        saved = f"{format_seconds(last['seconds_saved'])} of compiler time avoided"
-        ago = format_ago(time.time() - last["until"])
-        rows.append(("last build", _share(last), f"{_hits(last)}, {saved}, {ago}"))
-    return rows
+    return [*lines, *_aligned(rows)]
 
 
-def _share(rates: Mapping[str, Any]) -> str:
-    return f"{100 * rates['hits'] / rates['cacheable']:.1f} %"
-
-
-def _hits(rates: Mapping[str, Any]) -> str:
-    return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
-
-
-def table(groups: Sequence[Mapping[str, Any]], by: str) -> list[str]:
+def table(groups: Sequence[Figures], by: str) -> list[str]:
     """One line for each group, with a head."""
     counted = "stages" if by == "architecture" else "calls"
-    rows = [f"{counted:>9}{'hits':>9}{'sent':>9}{'spent':>14}{'avoided':>14}  {by}"]
+    rows = [f"{counted:>9}{'hits':>9}{'sent':>9}{'spent':>14}{'saved':>14}  {by}"]
     for group in groups:
         spent, saved = format_seconds(group["seconds_spent"]), format_seconds(group["seconds_saved"])
         counts = f"{group['calls']:>9}{group['hits']:>9}{group['sent']:>9}"

@@ -6,8 +6,9 @@ A key is a digest and cannot be taken apart, so its components, or digests of th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import environment
 from nvccache.commandline import redaction
@@ -32,6 +33,9 @@ _OTHER_CLAUSES = {
     "module ids": "its module id changed",
     "names": "its intermediate files have other names",
 }
+_TARGETS = re.compile(
+    r"--?(?:gencode|generate-code|(?:gpu-)?(?:arch(?:itecture)?|code))\b|-D__CUDA_ARCH_LIST__="
+)
 _KIND_WORDS = {PROGRAM: "the program ", LIBRARY: "the library "}
 
 
@@ -93,11 +97,30 @@ def _argument_clauses(added: Sequence[Part], removed: Sequence[Part], line: str)
     changes = [
         f"the value of `{name}` changed" if name else f"an argument of {line} changed" for name in names
     ]
+    targets, targets_before = _targets_in(new), _targets_in(old)
+    if targets < targets_before or targets_before < targets:
+        word = "added" if targets_before < targets else "removed"
+        changes += [f"`sm_{target}` was {word}" for target in sorted(targets ^ targets_before)]
+        new, old = (Counter(filter(_has_no_target, texts.elements())) for texts in (new, old))
     if new.total() == old.total() == 1 and redaction.HIDDEN not in "".join((*new, *old)):
         return [*changes, f"`{next(iter(new))}` replaced `{next(iter(old))}`"]
     changes += [f"`{text}` was added to {line}" for text in new.elements()]
     changes += [f"`{text}` was removed from {line}" for text in old.elements()]
     return changes or [f"{line} was reordered"]
+
+
+def _targets_in(texts: Iterable[str]) -> set[str]:
+    """The architectures that options name: `80` for `-gencode arch=compute_80,code=sm_80`."""
+    options = " ".join(text for text in texts if _TARGETS.match(text))
+    lists = re.findall(r"_LIST__=([\d,]+)", options)
+    return {
+        *re.findall(r"\bsm_(\d+[a-z]?)", options),
+        *(each[:-1] for each in ",".join(lists).split(",") if each),
+    }
+
+
+def _has_no_target(text: str) -> bool:
+    return not _TARGETS.match(text)
 
 
 def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from nvccache.explain import difference_text, object_record
 from nvccache.explain.object_record import StageKeys
 from nvccache.plan import model
+from nvccache.plan.stages import shown_name
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import CurrentState
@@ -83,14 +84,14 @@ class StageReasons:
         return object_record.stored_form(one.components or (), digest_key, program, inputs)
 
     def _called(self, path: str, reader: Stage) -> str:
-        """A name for an intermediate, from the stage that made it: `cicc's output`."""
+        """A name for an intermediate, from the stage that wrote it: `cicc's output`."""
         if path not in self._call.outputs:
             return path.rpartition("/")[2]
         producer, _ = self._call.outputs[path]
         if producer.is_preprocessor:
             return _TEXT
         architecture = "" if model.architecture_option(reader) else model.architecture_option(producer)
-        return f"{model.tool_name(producer)}'s output" + (f" for {architecture}" if architecture else "")
+        return f"{shown_name(producer.kind, architecture)}'s output"
 
     def _differences(self, one: StageRun, former: ObjectRecord, before: StageKeys) -> list[str]:
         """The differences of the key; if all of them say no more than where files are, also of the inputs."""

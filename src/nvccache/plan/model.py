@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from nvccache.plan.stages import OPAQUE as OPAQUE
-from nvccache.plan.stages import tool_of
+from nvccache.plan.stages import shown_name, tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
 from nvccache.values import dataclass, replace
 
@@ -129,25 +129,14 @@ class Plan:
 
 
 def names_of(stages: Iterable[Stage]) -> dict[int, str]:
-    """A display name for each stage, by its id(): `ptxas for sm_80`; repeated names are numbered."""
+    """The display name of each stage, by its id(): `ptxas sm_80`; repeated names are numbered."""
     stages = list(stages)
     found: dict[int, str] = {}
     for stage in stages:
-        architecture = architecture_of(stage, stages)
-        if stage.is_preprocessor and not architecture:
-            architecture = "the host"
-        name = f"{tool_name(stage)} for {architecture}" if architecture else tool_name(stage)
+        name = shown_name(stage.kind, architecture_of(stage, stages))
         count = sum(known.partition(" (")[0] == name for known in found.values())
         found[id(stage)] = f"{name} ({count + 1})" if count else name
     return found
-
-
-def tool_name(stage: Stage) -> str:
-    """The familiar name: for NVIDIA's tools that of the program, for the host compiler its task."""
-    if stage.is_preprocessor:
-        return "preprocessing"
-    program = stage.argv[0].rpartition("/")[2]
-    return program if program.startswith(stage.kind) else stage.kind.replace("_", " ")
 
 
 def architecture_of(stage: Stage, stages: Iterable[Stage]) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import click
 
+from nvccache.cli import builds
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import WrongUsage, format_ago, replace_file, say, warn
-from nvccache.report import calls, figures, page, trace
+from nvccache.report import calls, page, trace
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
@@ -34,8 +35,8 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     root = settings.dir
-    builds = events.last_builds(events.read(root)) if root and os.path.lexists(root) else []
-    build = list(map(calls.make_printable, builds[-1])) if builds else []
+    found = events.last_build(events.read(root)) if root and os.path.lexists(root) else []
+    build = list(map(calls.make_printable, found))
     if not build:
         warn("no calls are recorded")
     if trace_file:
@@ -48,6 +49,6 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
         age = time.time() - max((call.ended for call in build), default=0.0)
         # A build with nothing to do starts no nvcc: the last one that did may be older than expected.
         when = f"the last build, {format_ago(age)}: " if build and age > _OLD_SECONDS else ""
-        say(f"wrote {written}: {when}{page.verdict(figures.summarize(build))}")
+        say(f"wrote {written}: {when}{builds.headline(build)}")
     if is_opened and output:
         webbrowser.open(Path(output).absolute().as_uri())

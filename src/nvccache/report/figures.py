@@ -15,10 +15,7 @@ from nvccache import outcomes
 from nvccache.plan import stages
 from nvccache.report.calls import lasted, saved, source_of, spent_by
 from nvccache.store import events
-from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, Event, StageEvent
-
-_HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
-_CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
+from nvccache.store.event_line import LOCAL, Event, StageEvent
 
 
 @dataclass(slots=True)
@@ -36,30 +33,8 @@ class Tally:
 class Figures:
     calls: int
     by_outcome: dict[str, int]
-    elapsed: float  # seconds from the start of the first call to the end of the last
-    tool_spent: float
-    tool_saved: float
     stages: dict[str, Tally]
     causes: dict[str, Tally]  # why calls were no direct hits
-
-    @property
-    def hits(self) -> int:
-        return sum(self.by_outcome[outcome] for outcome in _HITS)
-
-    @property
-    def cacheable(self) -> int:
-        """The calls that the cache could answer."""
-        return sum(self.by_outcome[outcome] for outcome in _CACHEABLE)
-
-    @property
-    def hit_rate(self) -> float | None:
-        return self.hits / self.cacheable if self.cacheable else None
-
-    @property
-    def stage_hit_rate(self) -> float | None:
-        results: Counter[str] = sum((tally.results for tally in self.stages.values()), Counter())
-        hits = results[HIT] + results[SHARED]
-        return hits / (hits + results[RAN]) if hits + results[RAN] else None
 
 
 def summarize(calls: Sequence[Event]) -> Figures:
@@ -74,9 +49,6 @@ def summarize(calls: Sequence[Event]) -> Figures:
     return Figures(
         calls=len(calls),
         by_outcome=by_outcome,
-        elapsed=max(c.ended for c in calls) - min(c.started for c in calls) if calls else 0.0,
-        tool_spent=sum(map(spent_by, calls)),
-        tool_saved=sum(call.tool_saved for call in calls),
         stages=_by_kind(calls),
         causes=dict(sorted(causes.items(), key=lambda item: (-item[1].spent, -item[1].count, item[0]))),
     )

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nvccache import __version__, outcomes
-from nvccache.cli.output import format_count, format_time, hits_of
+from nvccache.cli import builds
+from nvccache.cli.output import format_count, format_time
 from nvccache.plan.stages import shown_name
 from nvccache.report import figures, page_parts
 from nvccache.report.calls import lasted, saved, source_of, title_of
-from nvccache.report.figures import Figures, Link, lay_out, seconds_by_kind
-from nvccache.report.page_parts import duration, percent, text, with_code
+from nvccache.report.figures import Link, lay_out, seconds_by_kind
+from nvccache.report.page_parts import duration, text, with_code
 from nvccache.store.event_line import Event
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
@@ -44,8 +45,8 @@ def render(build: Sequence[Event], now: float) -> str:
         script=script,
         title=text(f"Build of {_moment(build[0].started)}" if build else "No calls"),
         when=text(format_count(len(build), "call")),
-        verdict=_opening(totals, path),
-        summary=_summary(totals),
+        verdict=_opening(build, path),
+        summary=_summary(build),
         outcomes=page_parts.outcome_table(totals),
         stages=page_parts.stage_table(totals),
         legend=page_parts.legend(),
@@ -58,15 +59,16 @@ def render(build: Sequence[Event], now: float) -> str:
     )
 
 
-def _summary(figures: Figures) -> str:
+def _summary(build: Sequence[Event]) -> str:
     """The main figures in large type, with explanations."""
+    totals = builds.summarize(build)
     tiles = (
-        ("hit rate", percent(figures.hit_rate), "of calls that the cache could answer"),
-        ("stage hit rate", percent(figures.stage_hit_rate), "of stages, including those of direct hits"),
-        ("compiler time avoided", duration(figures.tool_saved), "CPU time of tools that did not run"),
-        ("compiler time spent", duration(figures.tool_spent), "CPU time of tools that ran"),
-        ("calls", f"{figures.calls:,}", "of nvcc"),
-        ("elapsed", duration(figures.elapsed), "from the first call to the last"),
+        ("elapsed", duration(totals["elapsed"]), "from the first call to the last"),
+        ("reused", builds.share(totals), "of compiler time, which is CPU time of tools"),
+        ("saved", duration(totals["seconds_saved"]), "compiler time of tools that did not run"),
+        ("spent", duration(totals["seconds_spent"]), "compiler time of tools that ran"),
+        ("overhead", duration(totals["seconds_overhead"]), "CPU time of nvccache itself"),
+        ("calls", f"{len(build):,}", "of nvcc"),
     )
     return "".join(
         f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span></dd></div>"
@@ -74,28 +76,16 @@ def _summary(figures: Figures) -> str:
     )
 
 
-def _opening(figures: Figures, path: Sequence[Link]) -> str:
-    """The verdict above the summary, and what is on the critical path."""
-    opening = f'<p class="verdict">{with_code(verdict(figures))}.</p>'
+def _opening(build: Sequence[Event], path: Sequence[Link]) -> str:
+    """The headline above the summary, and what is on the critical path."""
+    headline = builds.headline(build)
+    opening = f'<p class="verdict">{with_code(headline[0].upper() + headline[1:])}.</p>'
     if not path:
         return opening
     parts = list(seconds_by_kind(path).items())[:_MOST_KINDS]
     spent = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
     last = f"`{title_of(path[-1].call)}` finished last. On its critical path: {spent}."
     return f'{opening}<ul class="facts"><li>{with_code(last)}</li></ul>'
-
-
-def verdict(figures: Figures) -> str:
-    """`41 of 44 compiles were hits; 9.3 of 11.2 s of compiler time went into …, because …`."""
-    parts = [hits_of(figures.hits, figures.cacheable, "compile")] if figures.cacheable else []
-    for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
-        if count := figures.by_outcome[outcome]:
-            parts.append(f"{count:,} {what}")
-    for cause, most in [(cause, tally) for cause, tally in figures.causes.items() if tally.spent][:1]:
-        where = f"`{most.example}`" if most.count == 1 else format_count(most.count, "call")
-        shares = f"{duration(most.spent)} of {duration(figures.tool_spent)} of compiler time"
-        parts.append(f"{shares} went into {where}, because {cause}")
-    return "; ".join(parts) or "No compile is recorded"
 
 
 def _shown(count: int) -> str:

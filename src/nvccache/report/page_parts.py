@@ -224,10 +224,6 @@ def duration(seconds: float) -> str:
     return format_seconds(seconds)
 
 
-def percent(part: float | None) -> str:
-    return f"{100 * part:.1f} %" if part is not None else "\N{EN DASH}"
-
-
 def _legend(title: str, names: dict[str, str]) -> str:
     items = "".join(f"<li>{mark(word)}{text(name)}</li>" for word, name in names.items())
     return f"<li><b>{text(title)}</b><ul>{items}</ul></li>"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nvccache import __version__
+from nvccache.plan.stages import shown_name
 from nvccache.report.calls import lasted, source_of, title_of
 from nvccache.report.figures import CALLS, lay_out
 from nvccache.store import events
@@ -45,8 +46,8 @@ def trace_of(calls: Sequence[Event]) -> dict[str, Any]:
             # A hit takes no time, and must lie within its call.
             start = min(stage.start, call.seconds) if stage.is_hit else stage.start
             times = call.started - begun + start, 0.0 if stage.is_hit else lasted(stage)
-            title = f"{stage.kind} {stage.architecture}".strip()
-            traced.append(_complete(title, f"stage,{stage.result}", times, args, threads[lane_of_stage]))
+            name = shown_name(stage.kind, stage.architecture)
+            traced.append(_complete(name, f"stage,{stage.result}", times, args, threads[lane_of_stage]))
     return {
         "traceEvents": traced,
         "displayTimeUnit": "ms",

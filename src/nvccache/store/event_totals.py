@@ -151,6 +151,7 @@ def _totals_of_event(event: Event) -> Totals:
         "wrong_settings": {name: 1 for name in event.wrong_settings.split(",") if name},
         "seconds_saved": event.tool_saved,
         "seconds_spent": sum(map(events.tool_spent, event.stages)),
+        "seconds_overhead": events.overhead(event),
         "remote": _totals_of_remote(event.remote) if event.remote else {},
         "executor": executor,
         "stages": stages,
@@ -182,7 +183,7 @@ def _document(stored: _Stored, stages: Iterable[str]) -> Totals:
     document: Totals = {
         "calls": dict.fromkeys(outcomes.OUTCOMES, 0),
         **{name: {} for name in ("bypass_reasons", "store_faults", "wrong_settings")},
-        **dict.fromkeys(("seconds_spent", "seconds_saved"), 0),
+        **dict.fromkeys(("seconds_spent", "seconds_saved", "seconds_overhead"), 0),
         "remote": {**_totals_of_remote(RemoteUse(0, 0, 0, 0)), "faults": {}},
         "executor": {"sent": 0, "came_back": 0, "reasons": {}},
     }

@@ -1,10 +1,10 @@
 """Reads the event log: one event per call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v8.log           one line per call (event_line.py)
-      calls-v8.<time>.log    the last two before, renamed at 4 MiB
+      calls-v9.log           one line per call (event_line.py)
+      calls-v9.<time>.log    the last two before, renamed at 4 MiB
 
-Says which calls are one build, and owns the JSON form. Lines that are not complete and well-formed are
+Says which calls are one build. Lines that are not complete and well-formed are
 skipped.
 """
 
@@ -23,7 +23,6 @@ from nvccache.store.event_line import (
     LOGS,
     Event,
     Record,
-    RemoteUse,
     StageEvent,
     parse_line,
     quote,
@@ -33,7 +32,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-VERSION = 3  # of the JSON form
 _PAUSE_SECONDS = 60.0  # between calls that no process groups, after which a new build begins
 # Bypasses that ask nvcc something and compile nothing.
 _QUERY_REASONS = ("information", "preprocess_only", "query_streams")
@@ -136,25 +134,6 @@ class RemoteCosts(Record):
     is_cached: float = 0.0  # 1 or 0
 
 
-def to_json(event: Event) -> dict[str, object]:
-    """One event in the documented form; `stages` holds one object per stage."""
-    return {
-        "version": VERSION,
-        **event.values(),
-        "wrong_settings": [name for name in event.wrong_settings.split(",") if name],
-        "remote": remote_json(event.remote),
-        "stages": [
-            {**stage.values(), "away": remote_costs_json(stage), "why_here": why_here(stage)}
-            for stage in event.stages
-        ],
-    }
-
-
-def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
-    """A call's queries to remotes, in the documented form."""
-    return {**use.values(), "faults": list(use.faults)} if use else None
-
-
 def remote_costs(stage: StageEvent) -> RemoteCosts | None:
     """The costs of a stage that ran on another machine; None for others."""
     if stage.where in ("", LOCAL):
@@ -180,6 +159,11 @@ def tool_spent(stage: StageEvent) -> float:
     """The seconds that a tool ran for a stage, on any machine; 0 for a result from the action cache."""
     costs = remote_costs(stage)
     return 0.0 if stage.is_hit or (costs and costs.is_cached) else stage.cost
+
+
+def overhead(call: Event) -> float:
+    """The seconds that nvccache itself took; of a replay, all of them."""
+    return call.seconds if call.outcome == outcomes.DIRECT_HIT else call.overhead
 
 
 def logs(root: Directory) -> list[str]:

@@ -32,11 +32,11 @@ def shell(workspace: Workspace, script: str) -> str:
 def check_compile_is_last(workspace: Workspace) -> None:
     product = str(workspace.directory / "build/CMakeFiles/small.dir/a.cu.o")
     last = json.loads(shell(workspace, f"{NVCCACHE} report --trace trace.json >&2; {NVCCACHE} stats --json"))
-    assert last["last_build"]["cacheable"] == 1
+    assert last["last_build"]["compiles"] == 1
     shown = json.loads((workspace.directory / "trace.json").read_text())["traceEvents"]
     made = [event["args"].get("product") for event in shown if event.get("cat", "").startswith("call")]
     assert set(made) <= {product, None}  # None: `nvcc -v` in a configure of the same build
-    assert json.loads(workspace.explain("--json"))["product"] == product
+    assert json.loads(workspace.explain("--json"))["causes"][0]["objects"] == [product]
 
 
 def test_checks_of_a_configure_and_later_queries_are_not_in_the_last_build(workspace: Workspace) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 
 import pytest
 
+from nvccache.cli import builds
+from nvccache.cli.builds import Figures
 from nvccache.store import events
 from nvccache.store.event_line import Event
 from workspaces import OLD_ENOUGH, Workspace
@@ -90,11 +93,43 @@ def test_compiles_are_in_the_page_and_the_trace(place):
     ours = (sys.executable, "-m", "nvccache", "report")
     written = place.run([*ours, "-o", "build.html", "--trace", "trace.json"])
     assert (written.status, written.stderr) == (0, b"")
-    assert b"1 of 2 compiles was a hit; " in written.stdout
+    assert b"2 compiles in " in written.stdout and b" % of compiler time reused; " in written.stdout
     page = (place.directory / "build.html").read_text()
     assert "2 calls" in page
     events = json.loads((place.directory / "trace.json").read_text())["traceEvents"]
     categories = [event["cat"] for event in events if event["ph"] == "X"]
     assert [each for each in categories if each.startswith("call")] == ["call,miss", "call,direct_hit"]
     ran = {event["name"].split()[0] for event in events if event.get("cat") == "stage,ran"}
-    assert {"cudafe", "cicc", "ptxas", "host_compile"} <= ran
+    assert {"cudafe++", "cicc", "ptxas", "host"} <= ran
+
+
+def test_what_a_build_is_said_to_save_and_spend_is_the_cpu_time_of_its_tools(workspace):
+    """Three objects: cold, unchanged, and after an edit of one; all processes are measured from outside."""
+    for name in "abc":
+        workspace.write(f"{name}.cu", f"__global__ void {name}(int *p) {{ *p = 1; }}\n")
+
+    def build() -> tuple[Figures, list[Event], float]:
+        since, before = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        for name in "abc":
+            assert workspace.cached("-c", f"{name}.cu", "-o", f"{name}.o", "-arch=sm_80").status == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        calls = list(events.read(str(workspace.cache), since))
+        outside = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return builds.summarize(calls), calls, outside
+
+    cold, calls, outside = build()
+    cpu = {(call.product, stage.kind): stage.cpu for call in calls for stage in call.stages}
+    assert cold["seconds_saved"] == 0
+    assert cold["seconds_spent"] == pytest.approx(sum(cpu.values()), rel=0.01)
+    assert cold["seconds_spent"] + cold["seconds_overhead"] == pytest.approx(outside, rel=0.15)
+
+    warm, _, outside = build()
+    assert warm["seconds_saved"] == pytest.approx(sum(cpu.values()), rel=0.01)
+    assert warm["seconds_spent"] == 0
+
+    workspace.write("a.cu", "__global__ void a(int *p) { *p = 1; }\nint host() { return 2; }\n")
+    edited, calls, outside = build()
+    hits = [(call.product, stage.kind) for call in calls for stage in call.stages if stage.is_hit]
+    assert 14 < len(hits) < 21
+    assert edited["seconds_saved"] == pytest.approx(sum(map(cpu.__getitem__, hits)), rel=0.01)
+    assert edited["seconds_spent"] + edited["seconds_overhead"] == pytest.approx(outside, rel=0.15)

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from nvccache import __version__, config, endpoint, outcomes, remote_url
+from nvccache.cli import output
 from nvccache.cli.group import commands
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
@@ -52,6 +53,7 @@ def place(monkeypatch):
     time.tzset()
     monkeypatch.setattr(time, "time", lambda: NOW)
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(root / "pool"),),))
+    monkeypatch.setattr(output, "_width", lambda: 80)
     monkeypatch.setattr(sys, "argv", ["/opt/bin/nvccache"])
     yield root
     shutil.rmtree(root)
@@ -142,7 +144,15 @@ def compiles(root):
         stage("cicc", "ran", 12.5, "compute_80", "`-ftz=1` replaced `-ftz=0`; `x; y` changed; and 2 more"),
         stage("ptxas", "failed", 0.75, "sm_80", "cicc's output changed"),
     ]
-    log(root, outcomes.PARTIAL_HIT, "tree.o", tree, cause="`x.h` changed", sources=["src/tree.cu"])
+    log(
+        root,
+        outcomes.PARTIAL_HIT,
+        "tree.o",
+        tree,
+        cause="`x.h` changed",
+        tool_saved=0.75,
+        sources=["src/tree.cu"],
+    )
     engine = {"where": ENGINE, "architecture": "compute_80", "why": first}
     away = [
         stage("cicc", away="0.25 0.125 6.5 0.5 2048 1024 0", **engine),

@@ -84,7 +84,7 @@ def test_a_real_compile_is_explained(workspace: Workspace):
     workspace.cached(*line)
     assert run(workspace, "explain", "a.o").endswith("because `-DX` was removed from the command line")
     workspace.cached(*line)
-    assert run(workspace, "explain") == "`a.o`: direct hit, because nothing it depends on has changed"
+    assert run(workspace, "explain", "a.o") == "`a.o`: direct hit, because nothing it depends on has changed"
     workspace.write("a.cu", "__global__ void k() { no }\n")
     assert workspace.cached(*line).status != 0
     assert run(workspace, "explain", "a.o") == "`a.o`: failed, because nvcc reports an error"

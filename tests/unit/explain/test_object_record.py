@@ -23,8 +23,8 @@ def made() -> ObjectRecord:
         scope="placed",
         details=["`a.h` is gone"],
         components=[*COMPONENTS, ("nvcc", [("nvcc", "")])],
-        stages=[StageKeys("ptxas for sm_80", "d" * 64, COMPONENTS), StageKeys("fatbinary", "", [])],
-        stage_reasons=[("ptxas for sm_80", "`a.h` changed")],
+        stages=[StageKeys("ptxas sm_80", "d" * 64, COMPONENTS), StageKeys("fatbinary", "", [])],
+        stage_reasons=[("ptxas sm_80", "`a.h` changed")],
     )
 
 

@@ -28,11 +28,11 @@ from nvccache.values import replace
 
 PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
 NAMES = [
-    "preprocessing for the host",
+    "preprocess host",
     "cudafe++",
-    "preprocessing for compute_80",
-    "cicc for compute_80",
-    "ptxas for sm_80",
+    "preprocess compute_80",
+    "cicc compute_80",
+    "ptxas sm_80",
     "fatbinary",
     "host compile",
 ]
@@ -134,10 +134,10 @@ def test_without_a_record_each_stage_is_a_first_compile_unless_it_is_recached(no
 
 def test_only_a_stage_that_ran_has_a_reason_and_one_that_is_not_cached_says_so(now, before):
     now.ran = {id(now.stage("ptxas"))}
-    assert now.reasons_for().reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_STORED)]
+    assert now.reasons_for().reasons(before.recorded(), False) == [("ptxas sm_80", NOT_STORED)]
     stage = now.stage("ptxas")
     reasons = StageReasons(now.call, [run_of(stage, ended(stage), is_cached=False)], Answering())
-    assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
+    assert reasons.reasons(before.recorded(), False) == [("ptxas sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 
 
@@ -145,14 +145,14 @@ def test_stages_of_one_name_have_numbers(cache, before):
     again = [replace(before.stage("ptxas")) for _ in range(2)]
     now = Compile(cache, replace(before.plan, steps=(*before.plan.steps, *again)))
     names = [name for name, _ in now.reasons_for().reasons(None, False)]
-    assert names[4:5] + names[7:] == ["ptxas for sm_80", "ptxas for sm_80 (2)", "ptxas for sm_80 (3)"]
+    assert names[4:5] + names[7:] == ["ptxas sm_80", "ptxas sm_80 (2)", "ptxas sm_80 (3)"]
 
 
 def test_values_that_may_be_secret_are_compared_and_not_shown(now, before):
     before.change("ptxas", "arguments", "-DN=s3cret", "-D", "M=s3cret")
     now.change("ptxas", "arguments", "-DN=other", "-D", "M=other")
     clause = "the value of `-DN` changed; the value of `-DM` changed"
-    assert why(now, before) == {"ptxas for sm_80": clause}
+    assert why(now, before) == {"ptxas sm_80": clause}
     for stage in before.recorded().stages:
         assert "s3cret" not in repr(stage.components)
 
@@ -162,8 +162,8 @@ def test_an_input_is_named_after_the_stage_that_made_it(now, before):
     now.change("fatbinary", "inputs", "another digest", "digest of /s/a.ptx")
     now.change("host_compile", "inputs", "another digest")
     assert why(now, before) == {
-        "ptxas for sm_80": "cicc's output changed",
-        "fatbinary": "ptxas's output for sm_80 changed",
+        "ptxas sm_80": "cicc's output changed",
+        "fatbinary": "ptxas sm_80's output changed",
         "host compile": "cudafe++'s output changed",
     }
 
@@ -175,8 +175,8 @@ def test_a_text_that_changed_is_explained_by_what_its_pass_read(now, before):
     before.change("cicc", "inputs", "digest")
     line = "the command line of its preprocessor"
     assert why(now, before) == {
-        "preprocessing for compute_80": "the value of `-DN` changed; `-O1` was added to its command line",
-        "cicc for compute_80": f"the value of `-DN` changed; `-O1` was added to {line}",
+        "preprocess compute_80": "the value of `-DN` changed; `-O1` was added to its command line",
+        "cicc compute_80": f"the value of `-DN` changed; `-O1` was added to {line}",
     }
 
 
@@ -211,7 +211,7 @@ TOOL = ("program's digest",)
 def test_each_other_component_is_a_reason(now, before, tag, old, new, clause):
     before.change("ptxas", tag, *old)
     now.change("ptxas", tag, *new)
-    assert why(now, before) == {"ptxas for sm_80": clause}
+    assert why(now, before) == {"ptxas sm_80": clause}
 
 
 def test_of_many_differences_the_first_are_shown_and_the_others_counted(now, before):
@@ -254,7 +254,7 @@ def test_where_no_component_differs_the_input_record_says_what_does(cache, obser
             stream.write("int other;\n")
     now.change("cudafe", "inputs", "another digest")
     reasons = dict(now.reasons_for().reasons(observed.recorded(), False))
-    assert reasons["preprocessing for the host"] == clause
+    assert reasons["preprocess host"] == clause
     printed = clause if clause != LOST else "the preprocessed text changed"
     assert reasons["cudafe++"] == printed
 
@@ -264,4 +264,4 @@ def test_the_record_of_a_stage_that_ran_is_the_one_it_was_stored_as(cache, obser
     observed.found.clear()
     observed.stored[id(stage)] = "front/result"
     kept = {one.name: one.record_name for one in observed.recorded().stages if one.record_name}
-    assert kept == {"preprocessing for the host": "front/result"}
+    assert kept == {"preprocess host": "front/result"}

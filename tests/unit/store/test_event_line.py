@@ -7,7 +7,8 @@ import os
 import pytest
 
 from nvccache import outcomes
-from nvccache.store import event_line, events
+from nvccache.cli.events import to_json
+from nvccache.store import event_line
 from nvccache.store.event_line import HIT, RAN, RemoteUse, StageEvent
 from sample_events import event
 
@@ -44,7 +45,7 @@ def test_an_event_comes_back_as_it_was(where, away, costs, why_here):
     for read, written in zip([found, *found.stages], [made, *made.stages], strict=True):
         for name in written.FIELDS:
             assert name == "remote" or getattr(read, name) == getattr(written, name), name
-    printed = events.to_json(found)["stages"][0]
+    printed = to_json(found)["stages"][0]
     assert printed["where"] == where and printed["why_here"] == why_here
     assert (printed["away"] and list(printed["away"].values())) == costs
 
