@@ -69,11 +69,11 @@ def test_a_script_without_a_first_line_is_run_by_the_shell(tmp_path):
     assert process.run(["script", "c"], {"PATH": str(tmp_path)}).stdout == f"{script} c\n".encode()
 
 
-@pytest.mark.parametrize("mode", [0o644, None])
-def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path, mode: int | None):
+@pytest.mark.parametrize(("mode", "text"), [(0o644, ""), (None, ""), (0o755, "#!/nowhere/sh\n")])
+def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path, mode: int | None, text: str):
     path = tmp_path / "tool"
     if mode:
-        path.write_text("")
+        path.write_text(text)
         path.chmod(mode)
     with pytest.raises(OSError):
         process.run([str(path)], {})
