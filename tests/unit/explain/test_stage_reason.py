@@ -88,7 +88,7 @@ class Compile:
             event = ended(stage, id(stage) in self.ran)
             looked_up.append(run_of(stage, event, entry=self.found.get(id(stage))))
             looked_up[-1].components = self.components[id(stage)]
-            looked_up[-1].record_name = self.stored.get(id(stage), "")
+            looked_up[-1].record_name = self.stored.get(id(stage), looked_up[-1].record_name)
         return StageReasons(self.call, looked_up, Answering(self.environ))
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
