@@ -42,7 +42,8 @@ def test_shims_and_links_to_nvccache_are_passed_over(make_nvcc, tmp_path):
     real, program = make_nvcc("c"), make_nvcc("bin", name="nvccache")
     (tmp_path / "b").mkdir()
     os.symlink(program, tmp_path / "b" / "nvcc")
-    assert find_nvcc(path_of(str(tmp_path / "b" / "nvcc"), real)) == real
+    link = str(tmp_path / "b" / "nvcc")
+    assert find_nvcc(path_of(link, real)) == find_nvcc(path_of(real), configured=link) == real
 
 
 def test_what_cannot_be_run_is_not_real(make_nvcc, tmp_path):
