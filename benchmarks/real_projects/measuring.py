@@ -159,7 +159,7 @@ def _cpu_seconds() -> float:
 def build(bench: Bench, lane: Lane, step: Step, units: Sequence[str]) -> tuple[Cost, dict[str, bytes]]:
     """Compile units; returns the cost, and their objects without local symbols.
 
-    Those of plain nvcc include the name of a temporary file, which varies.
+    Those of plain nvcc have the name of a temporary file.
     """
     builder = bench.take(lane, step)
     environ = lane.based(bench.work) if step.is_based else lane.environ
@@ -195,7 +195,8 @@ def measure(
                 outcomes[lane.name].costs.append(cost)
                 print(f"  {step.name:36}{lane.name:10}{cost.wall:8.2f} s, CPU {cost.cpu:.2f} s", flush=True)
         for name, own in objects.items():
-            differing = [unit for unit in units if own[unit] != objects[PLAIN][unit]]
+            compared = () if step.is_based else units  # with a base directory, objects have relative paths
+            differing = [unit for unit in compared if own[unit] != objects[PLAIN][unit]]
             outcomes[name].differing += [unit for unit in differing if unit not in outcomes[name].differing]
             for unit in differing:
                 print(f"  {'':36}{name:10}`{unit}` DIFFERS", flush=True)
