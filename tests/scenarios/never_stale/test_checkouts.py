@@ -85,7 +85,7 @@ def made_by_plain_in_second(workspace: Workspace, checkouts: Checkouts) -> Made:
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_two_checkouts(workspace: Workspace, rule: str) -> None:
+def test_a_second_checkout_gets_the_object_that_nvcc_makes_there(workspace: Workspace, rule: str) -> None:
     """Compile in one, then in the other, then in the first again."""
     checkouts = CASES[rule]
     first, second = check_out(workspace, checkouts)
@@ -112,7 +112,7 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
     assert made_by_cache(workspace, second) == made_by_plain_in_second(workspace, checkouts)
 
 
-def test_what_leads_both_into_one_checkout(workspace: Workspace) -> None:
+def test_a_header_of_one_checkout_that_both_read_is_an_input_of_both(workspace: Workspace) -> None:
     """Both read the file of the first checkout, so its edit counts for both."""
     text = f"#include <led.h>\n{USER}extern const int y;\nconst int y = LED;\n"
     checkouts = Checkouts(NO_DIRECT_HIT, {"src/a.cu": text, "led/led.h": "#define LED 1\n"})
@@ -124,7 +124,7 @@ def test_what_leads_both_into_one_checkout(workspace: Workspace) -> None:
     assert made_by_cache(workspace, second) == made_by_plain_in_second(workspace, checkouts)
 
 
-def test_what_leads_out_of_the_checkout_leads_elsewhere_in_another_one(workspace: Workspace) -> None:
+def test_a_relative_include_path_out_of_a_checkout_finds_its_own_header(workspace: Workspace) -> None:
     """gcc opens a system header by its real path where that is shorter, which names the first checkout."""
     deep = "/".join(["d"] * (len(str(workspace.directory)) // 3 + 10))
     for number, name in enumerate(NAMES):
@@ -140,7 +140,7 @@ def test_what_leads_out_of_the_checkout_leads_elsewhere_in_another_one(workspace
         )
 
 
-def test_a_directory_that_the_assembler_writes_down(workspace: Workspace) -> None:
+def test_an_object_with_the_checkout_in_compressed_debug_sections_is_not_shared(workspace: Workspace) -> None:
     """Compressed debug sections hide the checkout's path, which nothing else shows: not recorded."""
     workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
     text = 'extern "C" void f() { asm volatile(".file 1 \\"x.c\\"\\n.loc 1 1\\nnop"); }\n'
@@ -153,7 +153,7 @@ def test_a_directory_that_the_assembler_writes_down(workspace: Workspace) -> Non
         assert both_ways(workspace, *line, cwd=here).outcome != "direct_hit"
 
 
-def test_system_headers_of_two_directories(workspace: Workspace) -> None:
+def test_system_headers_of_two_checkouts_are_not_confused(workspace: Workspace) -> None:
     """gcc opens them by their real path where that is shorter than the one typed, which is relative."""
     levels = len(str(workspace.directory)) // 3 + 10  # the way up is longer than the path of the checkout
     below, up = "/".join(["d"] * levels), "/".join([".."] * levels)

@@ -32,7 +32,7 @@ def test_a_host_source_is_compiled_again_after_a_change(workspace: Workspace, wh
     check(workspace, CASES[what])
 
 
-def test_a_host_source_elsewhere(workspace: Workspace) -> None:
+def test_a_host_source_in_another_directory_is_compiled_with_its_own_headers(workspace: Workspace) -> None:
     """Another directory has other headers of the same names, and is named in debug information."""
     text = '#include "h.h"\n#include <cassert>\nint f(int i) { assert(i); return VALUE + sizeof __FILE__; }\n'
     for number, place in enumerate(("one", "another")):

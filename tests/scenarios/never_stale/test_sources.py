@@ -104,11 +104,11 @@ CASES = {
     smoke={"the same size and date": "changed input"},
 )
 @pytest.mark.parametrize("rule", CASES)
-def test_what_was_read_counts_by_its_content(workspace: Workspace, rule: str) -> None:
+def test_changed_content_of_a_file_that_was_read_is_noticed(workspace: Workspace, rule: str) -> None:
     check(workspace, CASES[rule])
 
 
-def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
+def test_file_dates_that_decide_pragma_once_are_inputs(workspace: Workspace) -> None:
     """The host compiler treats two files as one if size, date and content are the same."""
     counted = "".join(f"#elif VALUE == {at}\n#undef VALUE\n#define VALUE {at + 1}\n" for at in (1, 2))
     counted = f"#pragma once\n#ifndef VALUE\n#define VALUE 1\n{counted}#endif\n"
@@ -122,7 +122,7 @@ def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
         assert made_by_cache(workspace, case.call) == made_by_plain(workspace, case.call)
 
 
-def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None:
+def test_switching_back_to_an_earlier_header_is_a_direct_hit(workspace: Workspace) -> None:
     set_up(workspace, Case(files=HEADER))
     made = {}
     for number in (1, 2, 1, 2):

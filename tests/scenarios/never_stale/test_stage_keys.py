@@ -138,7 +138,7 @@ def test_the_working_directory_counts_for_passes_and_for_debug_information(
     assert changed(keys, stages.keys_of(planned, before, cwd="/other")) == kinds
 
 
-def test_the_base_names_of_intermediates_count_where_they_are_written_down(stages: Stages) -> None:
+def test_intermediate_names_are_in_keys_only_if_outputs_contain_them(stages: Stages) -> None:
     """In the symbol table of the object, and in a debug cubin."""
     for options, kinds in (([], {"host_compile"}), (["-G"], {"ptxas", "host_compile"})):
         planned, environ = stages.plan("-c", "a.cu", *options)
@@ -175,7 +175,7 @@ def test_the_parts_of_a_key_do_not_run_together() -> None:
     assert stage_key.key_of([("a", ("x",)), ("b", ())]) != stage_key.key_of([("a", ()), ("b", ("x",))])
 
 
-def test_the_sources_that_ptxas_dates() -> None:
+def test_source_dates_matter_to_ptxas_with_line_info_in_older_ptx() -> None:
     text = '.version 9.0\n.target sm_80\n\t.file\t1 "/a b.cu"\n\t.file\t2 "/x.h", 1, 2\n// .file 3 "/no"\n'
     assert ptxas.dated_sources(text.encode()) == ["/a b.cu", "/x.h"]
     assert ptxas.dated_sources(text.replace("9.0", "9.5").encode()) == []

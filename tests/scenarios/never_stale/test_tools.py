@@ -101,7 +101,7 @@ def gcc_of(version: int, number: int) -> Change:
     )
 
 
-def test_a_newer_gcc_in_the_toolchain_of_clang(workspace: Workspace) -> None:
+def test_a_newer_gcc_installed_for_clang_is_noticed(workspace: Workspace) -> None:
     """Which it finds by listing a directory."""
     clang = shutil.which("clang++")
     if not clang:
@@ -141,7 +141,9 @@ def test_each_tool_that_is_replaced(workspace: Workspace, own_tools: Path) -> No
         assert (made, set(made.compiled())) == (first, {stage})
 
 
-def test_the_parts_of_the_host_compiler(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_replaced_cc1plus_reruns_the_stages_of_the_host_compiler(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     """The driver stays the same file; a program it starts does not."""
     workspace.write("a.cu", SOURCE)
     driver, part = tmp_path / "g++", tmp_path / "parts/cc1plus"

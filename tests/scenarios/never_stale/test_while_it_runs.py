@@ -58,7 +58,7 @@ def meddling(workspace: Workspace, between: str) -> Call:
     return call(COMPILER_PATH=str(parts))
 
 
-def test_a_header_that_changes_while_it_is_compiled(workspace: Workspace) -> None:
+def test_a_compile_whose_header_changes_meanwhile_is_not_reused(workspace: Workspace) -> None:
     """The next compile is right, though the last one mixed two states, and so is the one after."""
     set_up(workspace, Case(files={"h.h": value(1), "new": value(2)}))
     line = meddling(workspace, "cp new h.h")

@@ -68,11 +68,11 @@ READS = {
 
 
 @pytest.mark.parametrize("what", READS)
-def test_what_a_wrapper_reads(workspace: Workspace, what: str) -> None:
+def test_files_read_by_a_wrapper_script_are_inputs(workspace: Workspace, what: str) -> None:
     check(workspace, READS[what])
 
 
-def test_a_wrapper_that_looks_for_a_preloaded_library_finds_none_of_ours(workspace: Workspace) -> None:
+def test_wrappers_do_not_see_the_observer_in_ld_preload(workspace: Workspace) -> None:
     use_wrapper(
         workspace, '[ -v LD_PRELOAD ] && value=1 || value=2\nexec "{g++}" "-DVALUE=$value" "$@"', first=BASH
     )
@@ -117,7 +117,7 @@ def compile_to_ptx(
     return done.returncode, product.read_bytes() if product.exists() else b"", done.stderr
 
 
-def test_a_wrapper_that_found_its_standard_input_empty(workspace: Workspace) -> None:
+def test_a_wrapper_that_read_empty_stdin_is_a_hit_only_with_empty_stdin(workspace: Workspace) -> None:
     """Without SHELL bash looks up its user's, as in containers and jobs, which is no obstacle."""
     workspace.environ.pop("SHELL", None)
     use_wrapper(workspace, READS_INPUT, first=BASH)
@@ -140,7 +140,7 @@ STATES = {  # what a wrapper looks at, and what is run before the call, once thi
 
 
 @pytest.mark.parametrize("what", STATES)
-def test_what_a_wrapper_sees_of_the_caller(workspace: Workspace, what: str) -> None:
+def test_process_state_that_a_wrapper_reads_is_an_input(workspace: Workspace, what: str) -> None:
     show, *states = STATES[what]
     use_wrapper(workspace, f'x=$({show}); exec "{{g++}}" "-DVALUE=${{x//[^0-9]/}}" "$@"', first=BASH)
     made = []
@@ -166,7 +166,7 @@ def test_a_host_compiler_may_call_nvccache_again(workspace: Workspace) -> None:
     assert (workspace.directory / "b.cubin").exists()
 
 
-def test_what_a_tool_says_of_its_product_is_of_this_product(workspace: Workspace) -> None:
+def test_messages_of_a_wrapper_name_the_output_of_this_call(workspace: Workspace) -> None:
     text = '[[ $* == *" -c "* ]] && echo "  CC  $(basename "${@: -1}")" >&2\nexec "{g++}" "$@"'
     use_wrapper(workspace, text, first=BASH)
     for name in ("one.o", "two.o"):

@@ -33,7 +33,7 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input(workspace: Workspace, case: str) -> None:
+def test_compile_errors_are_reported_as_by_nvcc_and_not_recorded(workspace: Workspace, case: str) -> None:
     """Once cold, and once more: a failure is not recorded."""
     text, *options = BAD_INPUT[case]
     workspace.write("a.cu", text)
@@ -134,7 +134,7 @@ def test_readonly_makes_and_counts_nothing(primed: tuple[Workspace, bytes]) -> N
     assert not workspace.cache.exists()
 
 
-def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path) -> None:
+def test_after_an_internal_error_the_real_nvcc_compiles(workspace: Workspace, tmp_path: Path) -> None:
     """nvcc runs, with every product and no message of ours; the fault is counted and logged."""
     workspace.write("a.cu", SOURCE)
     broken = tmp_path / "broken"
@@ -152,7 +152,9 @@ def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent", "with$dollar"])
-def test_a_temporary_directory_that_is_odd_or_none(workspace: Workspace, tmp_path: Path, name: str) -> None:
+def test_an_odd_or_missing_tmpdir_gives_the_result_of_nvcc(
+    workspace: Workspace, tmp_path: Path, name: str
+) -> None:
     workspace.write("a.cu", SOURCE)
     folder = tmp_path / name
     if name != "absent":

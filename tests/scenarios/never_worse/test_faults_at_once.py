@@ -74,7 +74,9 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize("case", TROUBLE)
-def test_a_tool_that_dies_or_fails(workspace: Workspace, toolkit: Path, case: str) -> None:
+def test_a_crashing_or_failing_tool_gives_the_result_of_nvcc(
+    workspace: Workspace, toolkit: Path, case: str
+) -> None:
     precede(toolkit, *TROUBLE[case])
     workspace.write("a.o", "made earlier")
 
@@ -102,7 +104,7 @@ def test_a_tool_that_is_killed_for_its_memory_once(
     check_right_afterwards(workspace, expected)
 
 
-def test_little_address_space(workspace: Workspace, toolkit: Path) -> None:
+def test_a_compile_succeeds_with_little_address_space(workspace: Workspace, toolkit: Path) -> None:
     """For plain nvcc and its tools as for nvccache; if it is too little for nvccache, the real nvcc runs."""
     expected = object_by_plain(workspace, "a.cu", *THREE)
     before = ["sh", "-c", f'ulimit -v {80 * 1024} && exec "$@"', "sh"]
@@ -117,7 +119,9 @@ def test_little_address_space(workspace: Workspace, toolkit: Path) -> None:
     check_right_afterwards(workspace, expected)
 
 
-def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path) -> None:
+def test_a_compile_succeeds_with_little_space_for_temporary_files(
+    workspace: Workspace, toolkit: Path
+) -> None:
     """If it is too little for nvccache but not for nvcc, the real nvcc runs."""
     expected = object_by_plain(workspace, "a.cu", *THREE)
     with ending(workspace), small_file_system(scratch_of(workspace), "768k"):

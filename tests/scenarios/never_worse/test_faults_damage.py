@@ -44,7 +44,9 @@ DAMAGES = [truncated, emptied, flipped, flipped_length]
 
 @pytest.mark.by_default(BLOB, RECORD, smoke={BLOB: "corrupt cache"})
 @pytest.mark.parametrize("bucket", BUCKETS)
-def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str) -> None:
+def test_damaged_files_in_any_bucket_are_ignored_and_replaced(
+    primed: tuple[Workspace, bytes], bucket: str
+) -> None:
     """The object is still right, and the next compile hits again."""
     workspace, expected = primed
     paths = sorted(path for path in (workspace.cache / bucket).rglob("*") if path.is_file())
@@ -54,7 +56,7 @@ def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str) ->
     check_heals(workspace, expected)
 
 
-def test_parts_that_became_files(primed: tuple[Workspace, bytes]) -> None:
+def test_files_in_place_of_cache_folders_break_no_compile(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     for part in (*BUCKETS, "journal", "tmp", "locks"):
         shutil.rmtree(workspace.cache / part, ignore_errors=True)
@@ -62,7 +64,9 @@ def test_parts_that_became_files(primed: tuple[Workspace, bytes]) -> None:
     check_compiles(workspace, expected)
 
 
-def test_all_blobs_lost_and_a_line_inserted(primed: tuple[Workspace, bytes]) -> None:
+def test_after_losing_all_blobs_and_inserting_a_line_the_object_is_correct(
+    primed: tuple[Workspace, bytes],
+) -> None:
     """Stages found for other lines would be made again from the new lines, and then differ."""
     workspace, _ = primed
     for path in (workspace.cache / BLOB).glob("*/*"):

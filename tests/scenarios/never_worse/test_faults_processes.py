@@ -58,7 +58,9 @@ def compile_all(workspace: Workspace, steps: list[int], **variables: str) -> lis
     return [(folder / "a.o").read_bytes() for folder in folders]
 
 
-def test_eviction_while_others_compile(workspace: Workspace, objects: dict[int, bytes]) -> None:
+def test_concurrent_eviction_leaves_all_objects_correct(
+    workspace: Workspace, objects: dict[int, bytes]
+) -> None:
     """The same and different inputs, with one initially empty cache that is soon too small."""
     steps = [0, 1, 0]
     for _ in ("cold", "warm"):

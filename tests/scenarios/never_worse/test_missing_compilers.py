@@ -30,7 +30,9 @@ def trouble_in(diagnostics: bytes) -> str:
 
 
 @pytest.mark.parametrize(("typed", "status"), TYPED.items(), ids=TYPED)
-def test_what_was_typed_is_run_or_nothing(typed: str, status: int, place: Workspace) -> None:
+def test_a_missing_compiler_fails_with_the_status_of_the_shell(
+    typed: str, status: int, place: Workspace
+) -> None:
     plain = place.run(["bash", "-c", '"$@"', "bash", typed, "-c", "a.cu"])
     for variables in ({}, {"NVCCACHE_DISABLE": "1"}):
         result = place.run([*MODULE, typed, "-c", "a.cu"], **variables)

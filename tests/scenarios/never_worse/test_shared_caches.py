@@ -91,7 +91,7 @@ def _make_old(cache: Path, age: float) -> None:
             os.utime(path, (time.time() - age,) * 2)
 
 
-def test_what_is_in_use_outlives_a_cleaning_by_age(primed: tuple[Workspace, bytes]) -> None:
+def test_recently_used_files_survive_eviction_by_age(primed: tuple[Workspace, bytes]) -> None:
     """A week of direct hits, and then an edit: the stages that it leaves alone are still there."""
     workspace, expected = primed
     check_compiles(workspace, expected)
@@ -103,7 +103,7 @@ def test_what_is_in_use_outlives_a_cleaning_by_age(primed: tuple[Workspace, byte
     assert set(counters.ran()) <= {"host_preprocess", "device_preprocess"}
 
 
-def test_stages_that_hit_keep_what_they_made(primed: tuple[Workspace, bytes]) -> None:
+def test_a_stage_hit_marks_its_blobs_as_used(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     _make_old(workspace.cache, DAY)
     workspace.forget_calls()
@@ -113,7 +113,9 @@ def test_stages_that_hit_keep_what_they_made(primed: tuple[Workspace, bytes]) ->
     assert blobs and all(path.stat().st_mtime > used for path in blobs)
 
 
-def test_a_holder_that_was_stopped_costs_one_wait_and_is_counted(primed: tuple[Workspace, bytes]) -> None:
+def test_locks_held_by_a_stopped_process_cost_one_timeout_and_are_counted(
+    primed: tuple[Workspace, bytes],
+) -> None:
     """Here the test's own process, which holds every lock."""
     workspace, expected = primed
     workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 3"))

@@ -39,7 +39,7 @@ PTX = ("-ptx", "a.cu", "-o", "out/a.ptx")
 @pytest.mark.parametrize(
     ("trouble", "has_an_old_one", "line"), [(size_limit, False, OBJECT), (full, True, PTX)]
 )
-def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble, has_an_old_one, line):
+def test_on_a_full_disk_the_output_is_as_nvcc_leaves_it(workspace, trouble, has_an_old_one, line):
     """Or the whole product, where it fits into the blocks of an old one and nvcc wants room for others."""
     out = workspace.directory / "out"
     out.mkdir()
@@ -81,7 +81,7 @@ def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble
     assert not workspace.counters().calls["fault"]
 
 
-def test_what_was_in_the_place_of_a_product(workspace):
+def test_existing_outputs_and_links_are_overwritten_as_by_nvcc(workspace):
     """A file's other names and a link's target end up as by plain nvcc."""
     workspace.write("a.cu", SOURCE)
     argv = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", *HOST_OPTIONS)
