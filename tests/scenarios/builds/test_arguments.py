@@ -57,7 +57,7 @@ def sandbox(workspace: Workspace, number: int) -> Path:
     return directory
 
 
-def test_an_action_of_bazel(workspace: Workspace) -> None:
+def test_a_bazel_action_hits_in_a_recreated_sandbox(workspace: Workspace) -> None:
     """In the same sandbox made again, and below a base directory in any; not where a link leads elsewhere."""
     for name, text in INPUTS.items():
         workspace.write(name, text)
@@ -112,7 +112,9 @@ PROJECTS = {
 
 @pytest.mark.by_default("pytorch", "kokkos")
 @pytest.mark.parametrize("name", PROJECTS)
-def test_a_project(workspace: Workspace, name: str, reference_directory: Path) -> None:
+def test_command_lines_of_real_projects_hit_the_second_time(
+    workspace: Workspace, name: str, reference_directory: Path
+) -> None:
     argv = shlex.split(PROJECTS[name])
     argv += ["a.cu"] if "-dc" in argv else ["-x", "cu", "-c", "a.cu"]
     workspace.write("a.cu", SOURCE)

@@ -59,7 +59,7 @@ def check_warm(project: Build, calls: list[Event]) -> None:
 
 @pytest.mark.by_default("cmake-ninja", "make-shim")
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_a_project(project: Build) -> None:
+def test_a_rebuild_by_a_build_system_hits_and_gives_nvccs_result(project: Build) -> None:
     # Plain nvcc's results for the project as it is, and with an edited header.
     plain, edited = project.plainly_and_edited(HEADER, EDITED)
     assert len(plain.warnings) == 1

@@ -83,7 +83,9 @@ def product_of(pid: int) -> str:
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_a_build_by_make(workspace: Workspace, request: pytest.FixtureRequest) -> None:
+def test_make_gets_all_jobserver_tokens_back_even_from_killed_calls(
+    workspace: Workspace, request: pytest.FixtureRequest
+) -> None:
     """make complains when it ends with a token missing, or one too many.
 
     One call in ten is terminated, at a random moment of the second that most take.

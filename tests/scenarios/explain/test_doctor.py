@@ -19,7 +19,7 @@ def examine(workspace: Workspace, *options: str, **variables: str) -> Result:
     return workspace.run(command, NVCCACHE_NVCC=workspace.nvcc, **variables)
 
 
-def test_a_sound_machine(workspace: Workspace) -> None:
+def test_doctor_finds_nothing_wrong_on_a_working_machine(workspace: Workspace) -> None:
     """It is examined even while nvccache is switched off; its compiles are neither counted nor kept."""
     event_line.append(str(workspace.cache), event_line.Event("miss"))
     result = examine(workspace, NVCCACHE_DISABLE="1")
@@ -37,7 +37,7 @@ def test_a_sound_machine(workspace: Workspace) -> None:
     assert not (workspace.cache / store.RECORD).exists()
 
 
-def test_as_json_it_is_one_object(workspace: Workspace) -> None:
+def test_doctor_prints_one_json_object(workspace: Workspace) -> None:
     workspace.nvcc = str(workspace.directory / "none")
     result = examine(workspace, "--json", ".")
     report = json.loads(result.stdout)

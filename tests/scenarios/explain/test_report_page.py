@@ -133,7 +133,7 @@ def test_the_keyboard_walks_zooms_and_goes_to_the_list(browser, pages):
         assert opened.locator("#list tr.more table").count() == 1
 
 
-def test_what_a_colour_tells_a_pattern_tells(browser, pages):
+def test_report_colours_are_also_distinguished_by_pattern(browser, pages):
     """The swatches of the legend, reduced to where something is drawn."""
     script = """list => [...list.querySelectorAll('canvas')].map(canvas =>
         canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data

@@ -67,7 +67,7 @@ def test_a_reader_of_redis_hits_and_does_not_write(redis, new_machine):
     check_reader(new_machine, redis.url(), redis.url(user=servers_redis.READER), redis.keys)
 
 
-def test_webdav_without_the_right_to_write(nginx, new_machine):
+def test_a_webdav_reader_hits_and_does_not_write(nginx, new_machine):
     check_reader(new_machine, nginx.url(), nginx.url("auth"), lambda: sorted(nginx.files.rglob("*")))
 
 

@@ -84,7 +84,7 @@ def printed(workspace, *words):
     return workspace.run([sys.executable, "-m", "nvccache", *words]).stdout.decode()
 
 
-def test_cicc_and_ptxas_run_elsewhere_and_what_they_made_is_found_again(workspace, engine):
+def test_remotely_run_cicc_and_ptxas_give_nvccs_object_and_later_hits(workspace, engine):
     places = compile_with(workspace, *TWO)
     assert_made_by_nvcc(workspace, *TWO)
     assert places["cicc"] == places["ptxas"] == [engine.url] * 2
@@ -99,7 +99,7 @@ def test_cicc_and_ptxas_run_elsewhere_and_what_they_made_is_found_again(workspac
     assert (counters.outcome, counters.compiled(), engine.executed) == ("stage_hit", {}, 4)
 
 
-def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(workspace, engine):
+def test_variables_read_by_a_remotely_run_tool_are_inputs_of_its_record(workspace, engine):
     assert compile_with(workspace, action="-ptx", product="a.ptx")["cicc"] == [engine.url]
     for variables, runs in (({}, False), ({"NVVM_IR_VER_CHK": "0"}, True), ({"LC_ALL": "C.UTF-8"}, True)):
         workspace.forget_calls()
@@ -116,7 +116,7 @@ def test_a_user_error_is_reported_as_by_nvcc(workspace, engine):
     assert cached.stderr.count(b"nonsense") == plain.stderr.count(b"nonsense") > 0
 
 
-def test_stats_count_what_the_engine_has_seen(workspace, engine):
+def test_stats_count_stages_that_ran_remotely_or_were_cached_there(workspace, engine):
     """Two stages run there, and two are in its action cache."""
     for _ in ("run", "cached"):
         compile_with(workspace)
@@ -127,7 +127,7 @@ def test_stats_count_what_the_engine_has_seen(workspace, engine):
     assert (found["sent"], found["came_back"], engine.executed) == (4, 4, 2)
 
 
-def test_a_launcher_carries_stages_too(workspace, tmp_path):
+def test_stages_run_remotely_through_a_command_such_as_srun(workspace, tmp_path):
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
     srun.chmod(0o755)
@@ -140,7 +140,7 @@ def test_a_launcher_carries_stages_too(workspace, tmp_path):
 
 
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
-def test_a_real_engine_with_a_sandbox_makes_the_same(workspace, tmp_path):
+def test_a_sandboxed_remote_execution_server_makes_the_same_object(workspace, tmp_path):
     with casd.serving(tmp_path / "casd") as url:
         workspace.environ["NVCCACHE_EXECUTOR"] = url
         places = compile_with(workspace, *TWO)

@@ -19,7 +19,7 @@ from scenarios.remote.machines import ONE
 from support import certificates, fault_server
 
 
-def test_a_server_that_hangs_is_met_once_and_used_again_when_it_works(server, filled, new_machine):
+def test_a_hanging_server_is_skipped_after_one_timeout_until_it_recovers(server, filled, new_machine):
     server.files |= filled.files
     server.fault = "hang"
     two = new_machine("two", server.url())
@@ -36,7 +36,9 @@ def test_a_server_that_hangs_is_met_once_and_used_again_when_it_works(server, fi
 
 
 @pytest.mark.parametrize("trust", ["known", "expired"])
-def test_a_private_authority_is_trusted_if_it_is_named(tmp_path, filled, new_machine, trust):
+def test_a_private_certificate_authority_is_trusted_through_ssl_cert_file(
+    tmp_path, filled, new_machine, trust
+):
     authority = certificates.authority(tmp_path / "ca")
     with fault_server.store(authority.sign("server", is_expired=trust == "expired")) as store:
         store.files |= filled.files
@@ -46,7 +48,7 @@ def test_a_private_authority_is_trusted_if_it_is_named(tmp_path, filled, new_mac
         assert trust == "known" or not store.requests
 
 
-def test_a_directory_that_is_not_mounted_is_named_and_used_once_it_is(tmp_path, new_machine):
+def test_an_unmounted_shared_directory_is_reported_and_used_once_mounted(tmp_path, new_machine):
     """It may be mounted at any moment, so that compiles do not skip it."""
     shared = tmp_path / "shared"
     two = new_machine("two", f"file://{shared}")

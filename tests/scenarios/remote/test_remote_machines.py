@@ -73,7 +73,7 @@ def test_a_chain_is_read_in_order_and_written_at_its_head(server, filled, new_ma
         assert three.compile().outcome == "direct_hit"
 
 
-def test_what_a_server_has_evicted_is_a_miss_and_is_repaired(server, filled, new_machine):
+def test_objects_that_a_server_evicted_are_uploaded_again(server, filled, new_machine):
     kept = {
         name: content
         for name, content in filled.files.items()

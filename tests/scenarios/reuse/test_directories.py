@@ -53,7 +53,7 @@ def compile_in(
     return both_ways(workspace, *argv, cwd=folder, keep=keep, PWD=str(folder), **environ)
 
 
-def test_a_second_build_directory_takes_it_whole(workspace: Workspace) -> None:
+def test_a_second_build_directory_with_absolute_paths_is_a_direct_hit(workspace: Workspace) -> None:
     """The arguments name the source's path, which may thus be in the object."""
     check_out(workspace, INTERNAL, "p")
     source, include = f"{workspace.directory}/p/src/a.cu", f"-I{workspace.directory}/p/inc"
@@ -63,7 +63,7 @@ def test_a_second_build_directory_takes_it_whole(workspace: Workspace) -> None:
     assert compile_in(workspace, "p/b3", source, include).outcome != "direct_hit"
 
 
-def test_relative_words_share_stages(workspace: Workspace) -> None:
+def test_relative_paths_share_all_stages_but_preprocessing_between_checkouts(workspace: Workspace) -> None:
     """What is stored of cudafe++ has no module id, which would hold a checksum of the source's path."""
     check_out(workspace, NAMED, "p", "q")
     line = ("../src/a.cu", "-I../inc")
@@ -111,7 +111,7 @@ def test_absolute_words_in_another_checkout(
     assert unit != "debug" or made.ran() == {**PASSES, "host_compile": 1}
 
 
-def test_a_relative_id_is_not_given_where_no_base_directory_is_set(workspace: Workspace) -> None:
+def test_relative_module_ids_are_not_used_without_a_base_directory(workspace: Workspace) -> None:
     check_out(workspace, INTERNAL, "p")
     folder = workspace.directory / "p/b"
     folder.mkdir()

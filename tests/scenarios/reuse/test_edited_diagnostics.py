@@ -43,7 +43,7 @@ def lines_in(diagnostics: bytes) -> set[bytes]:
 
 @pytest.mark.by_default("cicc", "host compiler")
 @pytest.mark.parametrize("speaker", SPEAKERS)
-def test_diagnostics_come_move_and_go_with_the_text(workspace: Workspace, speaker: str) -> None:
+def test_diagnostics_follow_edits_of_the_source(workspace: Workspace, speaker: str) -> None:
     """And are those of the text before when the edits are undone."""
     options, text, word = SPEAKERS[speaker]
     argv = ("-c", "a.cu", *options.split())
@@ -69,7 +69,9 @@ def test_diagnostics_come_move_and_go_with_the_text(workspace: Workspace, speake
     ],
     ids=["both", "ptxas", "host compiler"],
 )
-def test_errors_after_an_edit(workspace: Workspace, error: str, options: tuple[str, ...]) -> None:
+def test_errors_after_an_edit_are_reported_as_by_nvcc(
+    workspace: Workspace, error: str, options: tuple[str, ...]
+) -> None:
     """And then it compiles again."""
     put(workspace, {"a.cu": KERNEL})
     compile_once(workspace, "-c", "a.cu", *options)

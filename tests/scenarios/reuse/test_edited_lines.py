@@ -32,14 +32,14 @@ OPTIONS = {
 
 @pytest.mark.by_default("-lineinfo")
 @pytest.mark.parametrize("options", OPTIONS)
-def test_an_option_by_which_lines_may_be_seen(
+def test_options_that_expose_line_numbers_rerun_stages_when_lines_move(
     workspace: Workspace, options: str, reference_directory: Path
 ) -> None:
     made = check_edit(workspace, moved(SOURCE), options.split(), keep=reference_directory)
     assert made.compiled().keys() >= OPTIONS[options]
 
 
-def test_an_option_by_which_objects_name_the_intermediate_directory(workspace: Workspace) -> None:
+def test_objects_that_name_the_temporary_directory_are_not_stored(workspace: Workspace) -> None:
     """Such objects differ on each run of plain nvcc, and are not stored."""
     argv = ("-c", "a.cu", "-Xcompiler", "-fsanitize=undefined")
     before, after = moved(SOURCE)
@@ -89,7 +89,7 @@ def test_text_that_can_ask_for_its_line_is_keyed_with_lines(workspace: Workspace
     assert made.compiled().keys() >= ({"host_compile"} if "location" in name else FRONT)
 
 
-def test_a_line_more_in_a_raw_string(workspace: Workspace) -> None:
+def test_a_line_inserted_in_a_raw_string_reruns_the_front_end(workspace: Workspace) -> None:
     """Also one that looks like a line marker."""
     texts = []
     for lines in ("", '# 1 "h.h" 3\n'):

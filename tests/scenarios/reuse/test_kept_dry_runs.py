@@ -38,7 +38,7 @@ def calls(workspace: Workspace) -> Calls:
     return calls
 
 
-def test_a_dry_run_is_repeated_for_what_its_output_depends_on(calls: Calls, tmp_path: Path) -> None:
+def test_a_dry_run_is_repeated_when_the_command_line_or_path_changes(calls: Calls, tmp_path: Path) -> None:
     """nvcc prints PATH in its dry run, for the tools."""
     path = f"{tmp_path}/first:{calls.workspace.environ['PATH']}"
     for line in ((*LINE[:1], "-DSTEP=4", *LINE[2:]), ("-lineinfo", *LINE)):
@@ -52,7 +52,7 @@ def test_a_dry_run_is_repeated_for_what_its_output_depends_on(calls: Calls, tmp_
     assert not calls.is_known(PATH=path), "a host compiler that is found first now"
 
 
-def test_another_directory_needs_one(calls: Calls) -> None:
+def test_another_directory_needs_its_own_dry_run(calls: Calls) -> None:
     """Below one checkout, with all files that nvcc looks up at the same paths."""
     line = [word.replace("a.cu", "../a.cu") for word in LINE]
     for name in ("one", "two"):
@@ -60,7 +60,7 @@ def test_another_directory_needs_one(calls: Calls) -> None:
         assert not calls.is_known(*line, cwd=calls.workspace.directory / name)
 
 
-def test_it_is_not_taken_from_a_cache_that_others_may_write_into(calls: Calls) -> None:
+def test_a_kept_dry_run_is_not_used_from_a_cache_writable_by_others(calls: Calls) -> None:
     """Its commands are run."""
     cache = calls.workspace.cache
     cache.chmod(0o777)

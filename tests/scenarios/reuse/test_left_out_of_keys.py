@@ -80,18 +80,18 @@ def without_calls(workspace: Workspace) -> Workspace:
     return stages
 
 
-def test_the_names_of_what_is_written(warm: Workspace) -> None:
+def test_output_names_are_in_no_stage_key(warm: Workspace) -> None:
     check(warm, product="another name.o")
     check(warm, "-odir", "out", product="out/a.o", outcome="stage_hit")
     check(warm, "-odir", "other", product="other/a.o")
 
 
-def test_the_dependency_file(warm: Workspace) -> None:
+def test_dependency_file_options_are_in_no_stage_key(warm: Workspace) -> None:
     check(warm, "-MD", outcome="stage_hit")
     check(warm, "-MD", "-MT", "target", "-MP")
 
 
-def test_the_number_of_threads(warm: Workspace) -> None:
+def test_the_number_of_threads_is_in_no_key(warm: Workspace) -> None:
     check(warm, "-t", "2")
 
 
@@ -106,7 +106,7 @@ def test_a_variable_that_reaches_no_result(warm: Workspace, tmp_path: Path, vari
     assert not list(folder.iterdir())
 
 
-def test_dates(warm: Workspace) -> None:
+def test_dates_of_sources_and_tools_are_in_no_key(warm: Workspace) -> None:
     """Of the source, a header, and of every tool: only content counts."""
     for path in ("a.cu", "include/a.h"):
         os.utime(warm.directory / path)
@@ -122,7 +122,7 @@ def test_dates(warm: Workspace) -> None:
     check(warm)
 
 
-def test_definitions_that_nothing_uses(warm: Workspace) -> None:
+def test_an_unused_macro_definition_reruns_only_the_preprocessor(warm: Workspace) -> None:
     check(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", outcome="stage_hit", preprocesses=True)
 
 
@@ -134,7 +134,9 @@ def compiled(workspace: Workspace, *arguments: str | Path, **variables: str) -> 
     return set(counters.compiled())
 
 
-def test_what_matters_to_the_host_compiler_alone(warm: Workspace, tmp_path: Path) -> None:
+def test_search_paths_of_the_host_compiler_rerun_only_the_host_compile(
+    warm: Workspace, tmp_path: Path
+) -> None:
     """Where libraries and headers are looked for; the object is the same."""
     line = ("-c", *inputs(warm), *ARCHITECTURES)
     for options, variables in (((), {"LD_LIBRARY_PATH": "/nowhere"}), ((f"-I{tmp_path}",), {})):
@@ -143,7 +145,7 @@ def test_what_matters_to_the_host_compiler_alone(warm: Workspace, tmp_path: Path
         assert again == first
 
 
-def test_the_list_of_architectures_matters_to_none_of_their_stages(warm: Workspace) -> None:
+def test_the_list_of_architectures_is_in_no_key_of_one_architectures_stages(warm: Workspace) -> None:
     """The container has the images in the order of the options; every pass sees the list of all."""
     line = ("-c", *inputs(warm))
     assert compiled(warm, *line, *reversed(ARCHITECTURES)) == {"fatbinary", "host_compile"}

@@ -27,7 +27,7 @@ TEXTS = {
 @pytest.mark.by_default("unnamed namespace--c")
 @pytest.mark.parametrize("options", [(), ("-rdc=true",)], ids=["-c", "-dc"])
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_result_that_contains_its_id_is_for_one_source(
+def test_results_that_contain_the_module_id_are_not_shared_between_sources(
     workspace: Workspace, text: str, options: tuple[str, ...]
 ) -> None:
     """The id has the checksum of a link's target, and the name that was typed."""
@@ -47,7 +47,9 @@ UNITS: dict[str, tuple[str, set[str]]] = {
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_result_that_contains_its_id_is_for_one_output(workspace: Workspace, unit: str) -> None:
+def test_results_that_contain_the_module_id_are_not_shared_between_outputs(
+    workspace: Workspace, unit: str
+) -> None:
     """Both results are then found, under their own keys."""
     text, others = UNITS[unit]
     put(workspace, {"a.cu": text})

@@ -127,7 +127,7 @@ def test_a_script_runs_and_its_compile_is_reused(workspace: Workspace, which: st
     assert compiled(workspace, cached=True)[0] == expected
 
 
-def test_a_script_found_by_a_masquerade(workspace: Workspace) -> None:
+def test_an_nvcc_script_on_path_is_found_through_the_shim(workspace: Workspace) -> None:
     use(workspace, SCRIPTS["another script"])
     workspace.write("a.cu", SOURCE)
     work = workspace.directory

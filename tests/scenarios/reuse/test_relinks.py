@@ -80,7 +80,7 @@ def test_changed_device_code_is_in_the_program(place: Workspace, inputs: tuple[s
 
 
 @pytest.mark.full
-def test_what_only_the_host_links_is_linked_again(place: Workspace) -> None:
+def test_a_changed_shared_library_is_linked_by_the_host_linker_again(place: Workspace) -> None:
     """nvlink does not look for shared libraries, so that the record holds when one changes."""
 
     def library(value: int) -> None:

@@ -92,7 +92,9 @@ def compiled(workspace: Workspace, *argv: str, cwd: Path | None = None, **variab
 
 @pytest.mark.by_default("one exec", "as MPICH has it, in bash")
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_found_behind_each_kind(workspace: Workspace, kind: str) -> None:
+def test_only_plain_wrapper_scripts_share_host_compiles_between_directories(
+    workspace: Workspace, kind: str
+) -> None:
     options = put(workspace, *KINDS[kind])
     source = workspace.write("a.cu", "// one\n" + SOURCE)
     line = (*options, "-c", str(source), "-o", "a.o")
@@ -108,7 +110,9 @@ def test_what_is_found_behind_each_kind(workspace: Workspace, kind: str) -> None
     assert ran == PASSES, "a line of comment"
 
 
-def test_a_wrapper_that_asks_for_debug_information(workspace: Workspace, reference_directory: Path) -> None:
+def test_objects_of_a_wrapper_that_adds_debug_info_are_not_shared(
+    workspace: Workspace, reference_directory: Path
+) -> None:
     """The object names lines and the directory, as nvcc's does, so it is not shared.
 
     Only the run of the compile shows it. What was found for other lines is then made again, and the object
@@ -172,7 +176,7 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
 
 @pytest.mark.by_default("the path of the object", "what it is to compile")
 @pytest.mark.parametrize("what", CHANGEABLE)
-def test_a_wrapper_that_changes_its_mind(workspace: Workspace, what: str) -> None:
+def test_a_wrapper_that_changes_its_options_gives_no_stale_object(workspace: Workspace, what: str) -> None:
     """In turns, and again by stages alone."""
     text, turns = CHANGEABLE[what]
     options = put(workspace, text)

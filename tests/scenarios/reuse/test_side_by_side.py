@@ -44,7 +44,7 @@ def check_made(calls: list[Call], paths: list[Path], expected: bytes) -> None:
         assert path.read_bytes() == expected
 
 
-def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path) -> None:
+def test_identical_concurrent_compiles_run_each_stage_once(workspace: Workspace, toolkit: Path) -> None:
     write(workspace, SOURCE)
     expected = object_by_plain(workspace, "a.cu", *BOTH)
     for tool in ("cicc", "cudafe++"):
@@ -62,7 +62,7 @@ def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path) -> None:
     assert counters.hit()["cicc"] == 2 * (len(paths) - 1)
 
 
-def test_calls_that_waited_for_a_failure_get_it_and_do_not_queue_for_the_next(
+def test_calls_that_waited_for_a_failing_stage_then_run_it_concurrently(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     """All but the first one must run at the same time, or else they print that they timed out."""
@@ -106,7 +106,9 @@ def find_holder(workspace: Workspace, caller: Path, calls: list[Call]) -> Call:
     return holder
 
 
-def test_calls_that_wait_for_a_killed_call_go_on(workspace: Workspace, toolkit: Path, tmp_path: Path) -> None:
+def test_calls_that_wait_for_a_killed_call_continue(
+    workspace: Workspace, toolkit: Path, tmp_path: Path
+) -> None:
     write(workspace, SOURCE)
     expected = object_by_plain(workspace, "a.cu")
     caller = first_hangs(toolkit, tmp_path)
@@ -122,7 +124,7 @@ def test_calls_that_wait_for_a_killed_call_go_on(workspace: Workspace, toolkit: 
     assert workspace.counters().ran()["cicc"] == 1
 
 
-def test_two_calls_that_need_what_the_other_runs_both_come_to_an_end(
+def test_calls_that_wait_for_each_others_stages_do_not_deadlock(
     workspace: Workspace, toolkit: Path, request: pytest.FixtureRequest
 ) -> None:
     """With one slot for both, in opposite orders, and one of them often killed."""
@@ -152,7 +154,7 @@ def test_two_calls_that_need_what_the_other_runs_both_come_to_an_end(
         check_made([again], [workspace.directory / "again.o"], expected[0])
 
 
-def test_no_more_tools_run_than_there_are_places_or_calls(
+def test_concurrent_tools_are_limited_to_the_slots_or_one_per_call(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     """The second call finds all slots taken, and runs one tool without a slot."""

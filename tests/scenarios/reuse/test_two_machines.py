@@ -148,7 +148,7 @@ def is_alike(made: bytes, plain: bytes) -> bool:
     return _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", plain)
 
 
-def test_what_differs_for_no_reason_is_shared(tmp_path: Path, nvcc: str) -> None:
+def test_irrelevant_differences_between_machines_do_not_prevent_hits(tmp_path: Path, nvcc: str) -> None:
     """The whole call, then its stages alone, then those of the same call for one architecture."""
     second, sent = two_machines(tmp_path, nvcc, EVERYTHING)
     options = (*ARCHITECTURES, "--no-compress")
@@ -168,7 +168,7 @@ def test_what_differs_for_no_reason_is_shared(tmp_path: Path, nvcc: str) -> None
     assert is_alike(made, second.plain(ARCHITECTURES[1], "--no-compress"))
 
 
-def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Path, nvcc: str) -> None:
+def test_another_processor_class_reruns_cicc_and_ptxas_but_not_cudafe(tmp_path: Path, nvcc: str) -> None:
     first = Machine(tmp_path / "first", nvcc, Other(), "one")
     second = Machine(tmp_path / "second", nvcc, Other(), "two")
     first.compile(*ARCHITECTURES)
