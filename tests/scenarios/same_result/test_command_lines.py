@@ -129,7 +129,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.mark.by_default(
     *BY_DEFAULT, smoke={"compile": "compile", "same_base_name": "bypass", "device_error": "failure"}
 )
-def test_does_what_nvcc_does(
+def test_each_command_line_gives_the_result_of_nvcc(
     line: Line,
     request: pytest.FixtureRequest,
     workspace: Workspace,

@@ -67,7 +67,7 @@ def words_of(light: Workspace, options: str) -> list[str]:
 
 @pytest.mark.by_default("-g -G -c")
 @pytest.mark.parametrize("options", COMPILES)
-def test_lines_and_paths_are_those_of_this_compile(
+def test_debug_info_has_the_lines_and_paths_of_the_current_compile(
     light: Workspace, reference_directory: Path, options: str
 ) -> None:
     """Cold, by the stages, with lines moved in the source and in the header, and from elsewhere."""
@@ -157,7 +157,7 @@ def _take_readable(light: Workspace, before: set[Path]) -> dict[str, bytes]:
     return found
 
 
-def test_the_dates_of_sources_that_the_users_ptx_names(light: Workspace) -> None:
+def test_a_changed_date_of_a_source_that_ptx_names_is_noticed(light: Workspace) -> None:
     """Up to 13.2 ptxas looks at the files that `.file` names, which nothing else reads."""
     assert light.plain("-lineinfo", "-ptx", "a.cu", "-o", "k.ptx", "-arch=sm_80").status == 0
     made = []

@@ -51,7 +51,9 @@ def link(place: Workspace, *argv: str, product: str = "d.o", **variables: str) -
 @pytest.mark.by_default("object-one", "fatbin-two", smoke={"object-one": "device link"})
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
 @pytest.mark.parametrize("kind", [(), ("-fatbin",), ("-ptx",)], ids=["object", "fatbin", "ptx"])
-def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[str, ...]) -> None:
+def test_a_repeated_device_link_is_a_direct_hit(
+    place: Workspace, options: tuple[str, ...], kind: tuple[str, ...]
+) -> None:
     if options is LTO:
         skip_without_lto(place)
     if options is not LTO and "-ptx" in kind:
@@ -104,7 +106,7 @@ def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Works
     assert link(place, *argv).ran()["nvlink"] == 1
 
 
-def test_members_of_a_thin_archive_change_without_it(place: Workspace) -> None:
+def test_links_of_thin_archives_are_not_recorded(place: Workspace) -> None:
     """Such a link is not recorded."""
     make_objects(place, ONE)
     subprocess.run(["ar", "crT", "libtwo.a", "two.o"], cwd=place.directory, check=True)
@@ -116,7 +118,9 @@ def test_members_of_a_thin_archive_change_without_it(place: Workspace) -> None:
 
 @pytest.mark.by_default("one")
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
-def test_a_program_from_sources(place: Workspace, options: tuple[str, ...]) -> None:
+def test_linking_from_sources_recompiles_only_the_changed_source(
+    place: Workspace, options: tuple[str, ...]
+) -> None:
     if options is LTO:
         skip_without_lto(place)
     place.write("main.cu", MAIN)
@@ -166,7 +170,7 @@ def test_a_part_that_was_replaced_runs(
     assert link(place, *argv).ran() == {stage: 1}
 
 
-def test_libnvvm_counts(place: Workspace, toolkit: Path) -> None:
+def test_a_replaced_libnvvm_reruns_a_link_time_optimization(place: Workspace, toolkit: Path) -> None:
     folder = toolkit / "nvvm" / "lib64"
     original = (toolkit / "bin" / "nvlink").resolve().parent.parent / "nvvm" / "lib64" / "libnvvm.so"
     if not original.exists():

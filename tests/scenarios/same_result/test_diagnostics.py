@@ -50,7 +50,7 @@ def light(workspace: Workspace) -> Workspace:
 
 @pytest.mark.by_default("all")
 @pytest.mark.parametrize("speaker", [*SOURCES])
-def test_what_is_said_when_only_some_stages_run(light: Workspace, speaker: str) -> None:
+def test_stored_diagnostics_are_printed_when_only_some_stages_run(light: Workspace, speaker: str) -> None:
     source = light.write("a.cu", SOURCES[speaker])
     made = both_ways(light, *LINE, ARCHITECTURE)
     assert made.stderr
@@ -64,7 +64,7 @@ def test_what_is_said_when_only_some_stages_run(light: Workspace, speaker: str) 
     both_ways(light, *LINE, *architectures(80, 90))
 
 
-def test_files_are_named_as_they_were_typed(light: Workspace) -> None:
+def test_diagnostics_name_files_as_typed_in_this_call(light: Workspace) -> None:
     """Though what is compiled is the same."""
     light.write("sub/b.cu", "")
     light.write("a.cu", SOURCES["header"])
@@ -103,7 +103,7 @@ SWITCHES = {
 
 @pytest.mark.by_default("-Xcudafe --diag_error=177")
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_an_option_that_changes_diagnostics(light: Workspace, switch: str) -> None:
+def test_changing_a_warning_option_changes_diagnostics_as_in_nvcc(light: Workspace, switch: str) -> None:
     """After a compile without it, again without it, and with a second architecture that is new."""
     option, line = switch.split(), ("-c", "a.cu", "-o", "a.o")
     light.write("a.cu", KERNEL + SWITCHES[switch])
@@ -128,7 +128,7 @@ def test_an_output_that_is_named_again(light: Workspace) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("line", ["-c b.cu a.cu", "-MD -c a.cu b.cu"])
-def test_what_is_said_of_two_sources(light: Workspace, line: str) -> None:
+def test_diagnostics_of_two_sources_come_in_command_line_order(light: Workspace, line: str) -> None:
     """In the order in which they were typed, whichever is new."""
     light.write("a.cu", SOURCES["cudafe++ and cicc"])
     light.write("b.cu", SOURCES["preprocessor"].replace("kernel", "other"))
@@ -141,7 +141,7 @@ def test_what_is_said_of_two_sources(light: Workspace, line: str) -> None:
 
 
 @pytest.mark.full
-def test_what_nvlink_says(workspace: Workspace) -> None:
+def test_messages_of_nvlink_are_repeated_on_a_hit(workspace: Workspace) -> None:
     """Of a device link, cold and warm, and with another architecture."""
     recursive = RECURSIVE.replace("extern __device__ int elsewhere(int);", "")
     recursive = recursive.replace("elsewhere(i)", "i")
@@ -155,7 +155,7 @@ def test_what_nvlink_says(workspace: Workspace) -> None:
     both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", "-Werror", "all-warnings")
 
 
-def test_errors_are_said_each_time(light: Workspace) -> None:
+def test_errors_are_printed_on_each_compile(light: Workspace) -> None:
     """And after a compile that went well, and before it."""
     good = KERNEL + UNUSED
     line = ("-c", "a.cu", "-o", "a.o", *architectures(80, 90))

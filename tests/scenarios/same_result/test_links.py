@@ -46,7 +46,7 @@ def test_two_objects(workspace: Workspace, mode: tuple[str, ...], pair: str) -> 
 
 @pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_one_file_in_several_configurations_moved_away_from_one_output(
+def test_one_source_compiled_in_several_configurations_links_without_clashes(
     workspace: Workspace, mode: tuple[str, ...]
 ) -> None:
     """By a macro, by an included file, and by what a directory of the call or the environment holds."""
@@ -72,7 +72,9 @@ def test_one_file_in_several_configurations_moved_away_from_one_output(
 
 @pytest.mark.by_default("-c")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_one_more_architecture(workspace: Workspace, mode: tuple[str, ...]) -> None:
+def test_objects_with_an_added_architecture_link_together(
+    workspace: Workspace, mode: tuple[str, ...]
+) -> None:
     """The stub registers names that all architectures' code must have, though one was cached before."""
     workspace.write("a.cu", INTERNAL)
     for options, made in ((TWO[:2], "a.o"), (TWO, "a.o"), (TWO, "b.o")):

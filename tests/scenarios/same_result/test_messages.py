@@ -34,7 +34,7 @@ EDITS = {
 }
 
 
-def test_quoted_lines_are_those_of_now(workspace: Workspace) -> None:
+def test_diagnostics_quote_the_current_source_lines(workspace: Workspace) -> None:
     """After each edit, and when it is taken back."""
     put(workspace, FILES)
     first = rebuild(workspace, *WORDS)
@@ -53,7 +53,7 @@ def test_quoted_lines_are_those_of_now(workspace: Workspace) -> None:
     assert result.compiled() == {}
 
 
-def test_an_edit_elsewhere_leaves_a_silent_compile_alone(workspace: Workspace) -> None:
+def test_text_of_other_lines_matters_only_to_stages_that_printed_diagnostics(workspace: Workspace) -> None:
     """Only a stage that printed diagnostics depends on the text they quote."""
     put(workspace, FILES)
     silent = ("-c", "a.cu", "-w")
@@ -82,7 +82,7 @@ def test_a_file_that_only_a_line_directive_names_is_quoted(workspace: Workspace)
     assert messages[1].count(b"said anew\n") == 2 * len(NAMES)
 
 
-def test_what_is_no_file_cannot_be_known_again(workspace: Workspace) -> None:
+def test_a_line_directive_that_names_stdin_gives_the_result_of_nvcc(workspace: Workspace) -> None:
     put(workspace, {"a.cu": BY_ALL.format("/dev/stdin", 0)})
     for _ in range(2):
         rebuild(workspace, *WORDS)

@@ -30,7 +30,7 @@ LINES = [
 
 @pytest.mark.by_default(LINES[0])
 @pytest.mark.parametrize("line", LINES)
-def test_the_second_time_it_is_a_direct_hit(workspace: Workspace, line: str) -> None:
+def test_the_second_identical_compile_is_a_direct_hit(workspace: Workspace, line: str) -> None:
     # A workspace is an empty directory, an empty cache and an environment without the developer's settings.
     (workspace.directory / "out").mkdir()
     workspace.write("a.cu", SOURCE.replace("@", "1"))
@@ -46,7 +46,7 @@ def test_the_second_time_it_is_a_direct_hit(workspace: Workspace, line: str) -> 
     assert both_ways(workspace, *argv).outcome == "miss"
 
 
-def test_ptx_that_is_refused_is_where_nvcc_leaves_it(workspace: Workspace) -> None:
+def test_ptx_that_ptxas_rejects_stays_where_nvcc_leaves_it(workspace: Workspace) -> None:
     """What ptxas says of it names it as it is called this time."""
     workspace.write("a.cu", REFUSED)
     for name in ("one.ptx", "two.ptx"):
@@ -55,7 +55,7 @@ def test_ptx_that_is_refused_is_where_nvcc_leaves_it(workspace: Workspace) -> No
         assert f"ptxas {name}, line".encode() in made.stderr
 
 
-def test_ptx_is_checked_though_another_file_lies_in_its_place(workspace: Workspace) -> None:
+def test_new_ptx_is_checked_by_ptxas_though_an_older_file_exists(workspace: Workspace) -> None:
     """The check covers the new output, whether this call or another program made the file."""
     for text, status in ((REFUSED, 255), (SOURCE.replace("@", "1"), 0)):
         workspace.write("a.cu", text)
@@ -139,7 +139,9 @@ def test_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -
     ],
     ids=["object", "depfile"],
 )
-def test_what_is_discarded_is_a_hit(workspace: Workspace, line: tuple[str, ...], product: str) -> None:
+def test_output_to_dev_null_is_a_direct_hit(
+    workspace: Workspace, line: tuple[str, ...], product: str
+) -> None:
     workspace.write("a.cu", KERNEL)
     mode = os.stat(os.devnull).st_mode
     assert [both_ways(workspace, *line).outcome for _ in range(2)] == ["miss", "direct_hit"]

@@ -100,7 +100,7 @@ def test_a_query_that_fails_does_so_each_time(inputs: Workspace, argv: str) -> N
         ("-MM -MG a.cu", "unknown_option"),
     ],
 )
-def test_what_a_record_cannot_say_is_left_to_nvcc(inputs: Workspace, argv: str, reason: str) -> None:
+def test_unrecordable_queries_are_left_to_nvcc(inputs: Workspace, argv: str, reason: str) -> None:
     words = [*argv.split(), *INCLUDED]
     result, counters = inputs.since(lambda: inputs.cached(*words))
     assert counters.bypass_reasons == {reason: 1}
@@ -151,7 +151,7 @@ def like_plain(inputs: Workspace, *argv: str, **variables: str) -> Counters:
 
 @pytest.mark.by_default("an edited header", "a header that was looked for", "another nvcc")
 @pytest.mark.parametrize("case", CHANGES)
-def test_what_was_read_counts(inputs: Workspace, case: str) -> None:
+def test_a_query_misses_after_its_inputs_change(inputs: Workspace, case: str) -> None:
     with_own_nvcc(inputs)
     query, change = CHANGES[case]
     argv = [*query.split(), "a.cu", "-optf", "options.txt", *INCLUDED]
@@ -161,7 +161,7 @@ def test_what_was_read_counts(inputs: Workspace, case: str) -> None:
     assert like_plain(inputs, *argv).outcome == "query_miss"
 
 
-def test_the_version_is_that_of_the_nvcc_that_is_there(inputs: Workspace) -> None:
+def test_a_version_query_reports_a_replaced_nvcc(inputs: Workspace) -> None:
     with_own_nvcc(inputs)
     for outcome in ("query_miss", "query_hit"):
         assert like_plain(inputs, "--version").outcome == outcome
@@ -171,7 +171,7 @@ def test_the_version_is_that_of_the_nvcc_that_is_there(inputs: Workspace) -> Non
     assert b"99.9" in inputs.cached("--version").stdout
 
 
-def test_a_file_that_is_there_is_written_into(inputs: Workspace) -> None:
+def test_a_query_hit_overwrites_an_existing_file_in_place(inputs: Workspace) -> None:
     argv = ["-MM", "-o", "a.d", "a.cu", *INCLUDED]
     inputs.cached(*argv)
     product = inputs.directory / "a.d"
@@ -196,7 +196,7 @@ UNRECORDED = {
 
 @pytest.mark.by_default("the time", "a wrapper that looks for its product")
 @pytest.mark.parametrize("case", UNRECORDED)
-def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, case: str) -> None:
+def test_nondeterministic_queries_are_not_recorded(inputs: Workspace, case: str) -> None:
     inputs.write("clock.cu", "const char *now = __TIME__;\n")
     host = shutil.which("g++")
     texts = {
@@ -249,7 +249,7 @@ def shell(inputs: Workspace, text: str, argv: list[str]) -> tuple[int, bytes, by
     return visible_result(inputs.run(["bash", "-c", text.format(call=words)]))
 
 
-def test_a_terminal_gets_what_nvcc_writes(inputs: Workspace) -> None:
+def test_queries_on_a_terminal_are_left_to_nvcc(inputs: Workspace) -> None:
     argv = ["-M", "loud.cu", *INCLUDED]
     by_cache = [sys.executable, "-m", "nvccache", inputs.nvcc, *argv]
     expected = on_terminal(inputs, [inputs.nvcc, *argv], {}, is_output=True)
@@ -293,7 +293,7 @@ def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
     assert output == "`a.cu`: query miss, because `include/h.h` changed\n"
 
 
-def test_what_a_query_gives_is_found_on_a_remote(inputs: Workspace, tmp_path: Path) -> None:
+def test_query_results_are_shared_through_a_remote(inputs: Workspace, tmp_path: Path) -> None:
     remote = {"NVCCACHE_REMOTE": f"file://{tmp_path}/remote,rw"}
     (tmp_path / "remote").mkdir()
     argv = ["-M", "a.cu", *INCLUDED]

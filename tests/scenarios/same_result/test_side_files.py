@@ -57,7 +57,9 @@ def entries(log: Path) -> int:
 @pytest.mark.parametrize(
     "text", [f"echo x >> log\n{BECOMES}", f"export DEPENDENCIES_OUTPUT=log\n{BECOMES}"], ids=["log", "gcc"]
 )
-def test_what_a_call_makes_and_adds_to_is_whole_from_each(workspace: Workspace, text: str) -> None:
+def test_a_log_that_several_stages_append_to_is_complete_after_each_compile(
+    workspace: Workspace, text: str
+) -> None:
     """The first stage creates it, and the others append to it: none may be a hit if another runs."""
     use_wrapper(workspace, text)
     log = workspace.directory / "log"
@@ -127,7 +129,7 @@ def test_a_wrapper_runs_again_once_the_lock_it_found_is_free(workspace: Workspac
     check(workspace, Case(freed, (), files, IN_BIN, prepare=put, is_recorded_after=lock not in LINKS))
 
 
-def test_what_a_wrapper_removes_is_not_there_the_next_time(workspace: Workspace) -> None:
+def test_a_compile_whose_wrapper_deleted_a_file_is_no_hit_without_the_file(workspace: Workspace) -> None:
     """A compile that found it says nothing about one that does not."""
     use_wrapper(workspace, in_python("os.unlink('flag')"), "bin/wrapper", "#!{python}")
     which = call(line="-E -arch=sm_75 -ccbin {work}/bin/wrapper {work}/a.cu -o a.ii", makes=("a.ii",))
@@ -151,7 +153,7 @@ def test_what_a_wrapper_removes_is_not_there_the_next_time(workspace: Workspace)
     ],
     ids=["a lock", "a temporary file"],
 )
-def test_wrappers_that_use_one_file_run_in_turns(workspace: Workspace, text: str) -> None:
+def test_wrappers_that_share_a_file_run_one_after_another(workspace: Workspace, text: str) -> None:
     """As nvcc runs them; other stages run concurrently."""
     use_wrapper(workspace, text)
     for number in range(2):

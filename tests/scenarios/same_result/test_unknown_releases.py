@@ -127,7 +127,9 @@ def compile_both(workspace: Workspace, *argv: str, **variables: str) -> Counters
 
 @pytest.mark.by_default("all tools renamed", "an unknown kind of line")
 @pytest.mark.parametrize("alteration", COMPILED)
-def test_what_it_makes_is_what_its_nvcc_makes(workspace: Workspace, tmp_path: Path, alteration: str) -> None:
+def test_an_unknown_toolkit_release_gives_the_result_of_its_own_nvcc(
+    workspace: Workspace, tmp_path: Path, alteration: str
+) -> None:
     """When all is as it was its own tools change, as in an update."""
     toolkit = other_release(workspace, tmp_path, alteration)
     own = tmp_path / "temporary"

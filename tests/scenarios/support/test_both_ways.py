@@ -36,7 +36,9 @@ def kernel(workspace: Workspace) -> Workspace:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_differs_is_seen(kernel: Workspace, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_both_ways_fails_on_any_difference_from_nvcc(
+    kernel: Workspace, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     """Of a call that nvcc itself makes in the place of nvccache."""
 
     def cached(self: Workspace, *argv: str | Path, **how: str) -> Result:
@@ -48,7 +50,7 @@ def test_what_differs_is_seen(kernel: Workspace, monkeypatch: pytest.MonkeyPatch
         both_ways(kernel, *LINE)
 
 
-def test_what_is_the_same_is_no_fault_and_is_gone_afterwards(kernel: Workspace) -> None:
+def test_both_ways_accepts_equal_results_and_removes_products(kernel: Workspace) -> None:
     before = set(kernel.directory.iterdir())
     kernel.write("a.ptx", "made earlier")
     first, second = (both_ways(kernel, *LINE) for _ in range(2))
@@ -60,12 +62,12 @@ def test_what_is_the_same_is_no_fault_and_is_gone_afterwards(kernel: Workspace) 
 
 
 @pytest.mark.parametrize("option", ["--no-such", "-objtemp"])
-def test_what_fails_or_is_left_to_nvcc_is_no_rebuild(kernel: Workspace, option: str) -> None:
+def test_rebuild_raises_for_errors_and_bypasses(kernel: Workspace, option: str) -> None:
     with pytest.raises(AssertionError):
         rebuild(kernel, "-c", "a.cu", option)
 
 
-def test_nvcc_runs_again_for_whatever_it_could_read(
+def test_the_reference_compile_is_repeated_after_any_input_changes(
     kernel: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs, run = [], Workspace.plain
@@ -90,7 +92,7 @@ def test_nvcc_runs_again_for_whatever_it_could_read(
             assert len(runs) == number
 
 
-def test_what_nvcc_makes_with_our_ids_is_made_once_and_compared_each_time(
+def test_the_reference_object_is_compiled_once_and_compared_each_time(
     kernel: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, compiled = [], comparison.compile_with_ids
