@@ -55,7 +55,7 @@ def end(argv, before="", **options):
 
 
 @pytest.mark.parametrize("argv", LINES, ids=" ".join)
-def test_output_that_cannot_be_written_is_one_sentence_or_none(filled, argv):
+def test_a_full_disk_is_one_error_and_a_closed_pipe_ends_silently(filled, argv):
     with open("/dev/full", "w") as full:
         sentence = "Error: cannot write the output: No space left on device\n"
         assert end(argv, stdout=full) == (1, sentence)
@@ -84,7 +84,7 @@ def test_names_that_the_locale_does_not_have_are_no_fault(filled, locale, monkey
         assert end(argv, stdout=subprocess.DEVNULL, env=environ) == (0, "")
 
 
-def test_an_interrupted_command_dies_of_it(filled):
+def test_an_interrupted_command_ends_by_sigint(filled):
     interrupt = "eviction.clear = lambda *_: signal.raise_signal(signal.SIGINT)"
     assert end(["clean", "--all"], before=interrupt) == (-signal.SIGINT, "\n")
 

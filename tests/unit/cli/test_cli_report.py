@@ -41,7 +41,7 @@ def data_of(text):
     ],
     ids=" ".join,
 )
-def test_what_is_written_is_named(nvccache, folder, build, options, files):
+def test_report_prints_the_names_of_the_written_files(nvccache, folder, build, options, files):
     result = nvccache("report", *options)
     assert result.exit_code == 0
     assert sorted(os.listdir(folder)) == files
@@ -76,14 +76,14 @@ def test_only_the_last_build_is_shown(nvccache, folder, cache_dir):
     assert {made["texts"][number] for number in made["calls"]["source"]} == {"a.cu", "b.cu"}
 
 
-def test_a_cache_that_is_not_there_yet_is_an_empty_log(nvccache, folder, cache_dir):
+def test_report_without_a_cache_shows_no_calls(nvccache, folder, cache_dir):
     result = nvccache("report")
     assert (result.exit_code, result.stderr) == (0, "nvccache: no calls are recorded\n")
     assert "<h1>No calls</h1>" in (folder / PAGE).read_text()
     assert not os.path.exists(cache_dir)
 
 
-def test_hostile_texts_stay_texts(nvccache, folder, cache_dir):
+def test_hostile_names_in_the_log_cannot_inject_html(nvccache, folder, cache_dir):
     made_builds.log(cache_dir, made_builds.hostile()[:-1])  # the last one is decades older
     assert nvccache("report", "--trace", "t.json", "-o", PAGE).exit_code == 0
     text = (folder / PAGE).read_text()

@@ -55,9 +55,7 @@ def test_a_new_setting_comes_before_any_table_and_is_read_as_it_was_typed(nvccac
         (TEXT, " "),
     ],
 )
-def test_what_is_more_than_one_line_is_left_to_its_author_and_a_wrong_value_not_written(
-    nvccache, file, text, value
-):
+def test_config_edits_no_multiline_value_and_writes_no_invalid_one(nvccache, file, text, value):
     file.write_text(text)
     result = nvccache("config", "jobs", value)
     assert (result.exit_code, file.read_text()) == (1, text)
@@ -72,7 +70,7 @@ def test_a_value_that_the_file_cannot_have_is_refused(nvccache, file, value):
 
 
 @pytest.mark.parametrize("put", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
-def test_a_file_that_is_none_is_not_waited_for(nvccache, file, put):
+def test_config_refuses_a_settings_file_that_is_not_regular(nvccache, file, put):
     put(file)
     result = nvccache("config", "max_size", "20G")
     assert result.exit_code == 1 and result.output.endswith("it is no regular file\n")
@@ -93,7 +91,7 @@ def test_a_full_disk_leaves_the_file_as_it_is(nvccache, file, monkeypatch, step)
     assert file.read_text() == TEXT and os.listdir(file.parent) == [file.name]
 
 
-def test_without_a_home_directory_there_is_no_file(nvccache, monkeypatch):
+def test_without_a_home_directory_there_is_no_settings_file(nvccache, monkeypatch):
     monkeypatch.setattr(config, "home_of", lambda environ: "")
     assert nvccache("config").output.endswith("\nfile: none, because there is no home directory\n")
     for argv in (["jobs", "1"], ["--unset", "jobs"]):

@@ -47,7 +47,7 @@ def states(findings):
     return [finding.state for finding in findings]
 
 
-def test_each_part_of_a_sound_cache_is_tried_and_nothing_stays_in_it(root):
+def test_doctor_tries_each_cache_folder_and_leaves_no_files(root):
     before = sorted(root.rglob("*"))
     assert states(check(root)) == [GOOD]
     assert states(check(root, NVCCACHE_READONLY="1")) == [ODD, GOOD]
@@ -102,7 +102,7 @@ def test_a_full_disk_has_its_own_advice(root, monkeypatch):
     assert "No space left" in found.text and "make room" in found.details[0]
 
 
-def test_a_directory_of_others_and_none_at_all_are_bad(tmp_path, monkeypatch):
+def test_doctor_rejects_a_foreign_cache_directory_and_a_missing_home(tmp_path, monkeypatch):
     (tmp_path / "mine").write_text("")
     (found,) = check(tmp_path)
     assert found.state == BAD and "holds files but is not an nvccache cache" in found.text

@@ -227,7 +227,7 @@ SCENES += [file_in_place_of_the_cache, damaged_log]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_what_commands_print(place, scene):
+def test_command_output_matches_the_golden_files(place, scene):
     scene(place)
     path = GOLDEN / f"{scene.__name__}.txt"
     expected = path.read_text()
@@ -239,7 +239,7 @@ def test_what_commands_print(place, scene):
     assert (place / "cache").exists() == (scene not in (nothing, settings))
 
 
-def test_an_empty_directory_is_as_good_as_none(place):
+def test_an_empty_cache_directory_prints_the_same_as_a_missing_one(place):
     """Such as a fresh volume: the same is printed, and nothing is put into it."""
     (place / "cache").mkdir()
     for part in (GOLDEN / "nothing.txt").read_text().split("\n$ ")[1:]:

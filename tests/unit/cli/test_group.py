@@ -108,7 +108,7 @@ def test_an_nvcc_that_is_not_on_path_is_named_with_the_line_that_puts_it_there(t
         (["-forward-unknown-to-host-compiler"], 2, "Error: No such option '-f'"),
     ],
 )
-def test_what_is_no_compiler_is_a_wrong_command_line(argv, status, sentence):
+def test_an_argument_that_is_not_a_compiler_is_a_usage_error(argv, status, sentence):
     found, output, lines = run(argv)
     assert (found, output, lines[0]) == (status, "", sentence)
     assert status != 2 or lines[1].startswith("Hint: to compile, name an nvcc first")

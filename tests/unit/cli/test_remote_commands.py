@@ -60,7 +60,7 @@ def fail(patch, word, name):
         (",rw", "put", [False, True], ["ok", "bad", "note"]),
     ],
 )
-def test_status_tries_what_compiles_do_and_ends_the_outages_of_what_works(
+def test_remote_status_tries_reads_and_writes_and_ends_outages(
     nvccache, far, identity, monkeypatch, rights, failing, is_left, states
 ):
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}{rights}")
@@ -103,7 +103,7 @@ def test_no_command_waits_as_long_as_an_upload(nvccache, far, monkeypatch, comma
     assert waited == [5]
 
 
-def test_push_sends_what_is_queued_and_a_fault_keeps_the_queue(nvccache, far, identity, queued, monkeypatch):
+def test_push_uploads_the_queue_and_keeps_it_after_a_fault(nvccache, far, identity, queued, monkeypatch):
     with monkeypatch.context() as patch:
         fail(patch, "full", "put")
         result = nvccache("remote", "push")

@@ -44,7 +44,7 @@ def test_files_beside_an_object_are_written_there(value):
 @pytest.mark.parametrize(
     ("reason", "value"), [(r, value.strip()) for r, values in HOST.items() for value in values.split(";")]
 )
-def test_host_options_that_are_left_to_nvcc(reason, value):
+def test_unsupported_host_options_are_left_to_nvcc_with_their_reason(reason, value):
     assert reason in outcomes.REASONS
     assert _reason("-c", "a.cu", "-Xcompiler", value) == reason
     assert _reason("-c", "a.cu", f"--compiler-options={value}") == reason
@@ -59,6 +59,6 @@ def test_forwarded_words_are_host_options(word):
 @pytest.mark.parametrize(
     "variable", ["DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "CC_PRINT_OPTIONS", "CCC_OVERRIDE_OPTIONS"]
 )
-def test_variables_that_make_the_host_compiler_write_files(variable):
+def test_variables_that_make_gcc_write_files_cause_a_bypass(variable):
     assert _reason("-c", "a.cu", **{variable: "x"}) == "environment_side_output"
     assert _reason("-c", "a.cu", **{variable: ""}) == "environment_side_output"

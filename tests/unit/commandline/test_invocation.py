@@ -76,7 +76,7 @@ def each(table: dict[str, str]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("reason", "line"), each(BYPASSES))
-def test_calls_that_are_left_to_nvcc(reason, line):
+def test_unsupported_command_lines_are_left_to_nvcc_with_their_reason(reason, line):
     assert reason in outcomes.REASONS and _reason() == "information"
     assert _reason(*line.split()) == reason
 
@@ -111,7 +111,7 @@ COMPILES = {
 
 
 @pytest.mark.parametrize(("mode", "line"), each(COMPILES))
-def test_calls_that_compile(mode, line):
+def test_the_mode_of_a_compile_follows_from_its_command_line(mode, line):
     found = _compiled(*line.split())
     assert found.mode == mode
     assert found.dryrun_arguments == tuple(line.split())
@@ -163,7 +163,7 @@ def test_host_flags_are_flat():
     assert forwarded.host_flags == ("-A", "-fPIC", "-Wall")
 
 
-def test_words_that_scatter_a_dryrun_are_left_out_of_it():
+def test_thread_options_are_removed_from_the_dry_run():
     found = _compiled("-t4", "-DA=-t", "-c", "--threads", "4", "a.cu", "-t=4", "-o", "a.o")
     assert found.threads == 4
     assert found.dryrun_arguments == ("-DA=-t", "-c", "a.cu", "-o", "a.o")
@@ -183,11 +183,11 @@ def test_the_null_device_takes_any_product():
 
 
 @pytest.mark.parametrize("line", ["-t 2 -t 4 -c a.cu", "-t x -c a.cu", "-t -1 -c a.cu", "-t 0x2 -c a.cu"])
-def test_thread_counts_that_nvcc_remarks_on_are_left_to_it(line):
+def test_thread_counts_that_nvcc_warns_about_cause_a_bypass(line):
     assert _reason(*line.split()) == "irremovable_option"
 
 
-def test_variables_surround_the_arguments():
+def test_nvcc_prepend_and_append_flags_surround_the_arguments():
     environ = {"NVCC_PREPEND_FLAGS": "-o a -G", "NVCC_APPEND_FLAGS": "-dc -Xcompiler -g"}
     found = _compiled("-o", "b", "a.cu", **environ)
     assert (found.mode, found.output, found.host_flags) == ("device-c", "b", ("-g",))
@@ -232,13 +232,13 @@ def test_variables_can_make_a_call_something_else():
 
 
 @pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"])
-def test_what_cannot_be_left_out_of_a_variable_is_left_to_nvcc(name):
+def test_irremovable_options_in_nvcc_flags_variables_cause_a_bypass(name):
     assert _reason("-c", "a.cu", "-t", "2", "-t", "3", **{name: "-t 4"}) == "irremovable_option"
     assert _reason("-c", "a.cu", **{name: "-time x"}) == "time_report"
     assert _reason("-c", "a.cu", **{name: '-DX="a\\"b"'}) == "unreadable_environment"
 
 
-def test_what_a_dry_run_must_not_have_is_taken_out_of_variables():
+def test_thread_options_in_nvcc_flags_variables_are_removed_from_the_dry_run():
     environ = {"NVCC_PREPEND_FLAGS": "-O2 -t 4", "NVCC_APPEND_FLAGS": '-DX="a b"'}
     found = _compiled("-c", "a.cu", **environ)
     assert (found.includes_variables, found.threads) == (True, 4)
@@ -309,7 +309,7 @@ def test_a_pipe_as_option_file_is_left_for_nvcc_to_read(in_directory):
 @pytest.mark.parametrize(
     "target", ["pipe", "/dev/stdin", "descriptors/0", "/proc/self/fd/0", "another", "/dev/tty"]
 )
-def test_a_link_to_what_is_read_once_is_left_for_nvcc_to_read(in_directory, line, target):
+def test_a_link_to_a_pipe_or_stdin_is_left_for_nvcc_to_read(in_directory, line, target):
     os.mkfifo("pipe")
     os.symlink("/dev/fd", "descriptors")
     os.symlink("/dev/stdin", "another")

@@ -41,12 +41,12 @@ def test_values_of_macros_are_hidden(argv, shown):
         ("gcc -D 'K s3 cret' -c", "gcc -D 'K…"),
     ],
 )
-def test_of_what_a_bypass_is_due_to_no_value_is_shown(detail, shown):
+def test_bypass_details_show_no_option_values(detail, shown):
     """It may come from an option file."""
     assert redaction.hide_detail(detail) == shown
 
 
-def test_a_text_is_shown_without_what_the_line_hides():
+def test_values_of_macros_are_hidden_in_messages():
     argv = ["-DKEY=s3cret", '-DTOKEN="top s3cret2"', "-DX=1", "-DNDEBUG", "--no-such", "-c", "a.cu"]
     text = "KeyError: 's3cret' in a.cu, line 1\n-DTOKEN=\"top s3cret2\" NDEBUG"
     assert redaction.hide_values(text, argv) == "KeyError: '…' in a.cu, line 1\n-DTOKEN=… NDEBUG"

@@ -45,7 +45,7 @@ def test_added_and_removed_parts_are_under_their_tag(parts, added, removed):
         ("-DN=…", "-O2", ["`-DN=…` was added to it", "`-O2` was removed from it"]),
     ],
 )
-def test_how_a_command_line_changed(now, before, clauses):
+def test_command_line_differences_are_described_in_clauses(now, before, clauses):
     now, before = ([("arguments", [(text, "") for text in line.split()])] for line in (now, before))
     (difference,) = difference_text.differences(now, before)
     assert difference_text.clauses(difference, "it") == clauses

@@ -194,7 +194,7 @@ def test_another_working_directory_is_a_cause(place, cache, monkeypatch):
     assert found[0] == f"the working directory changed from `{place}`"
 
 
-def test_a_result_that_is_no_longer_there_is_lost(place, cache):
+def test_an_evicted_result_is_reported_as_lost(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
     cache.remove_damaged(store.RECORD, recorded.record.lookup_key.key)
@@ -211,7 +211,7 @@ def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch
     assert cause_of(case(), cache) == ["a part of its key that is not recorded changed"]
 
 
-def test_after_a_failed_compile_its_stages_say_what_changed(place, cache):
+def test_a_miss_after_a_failed_compile_names_the_failure_as_cause(place, cache):
     failed = Report()
     failed.status, failed.reason_against_record = 1, "the compile failed"
     note(case(), ["`a.cu` changed"], cache, failed)

@@ -35,7 +35,7 @@ def test_a_record_comes_back_under_each_of_its_objects(cache):
     assert object_record.find("/project/c.o", cache) is None
 
 
-def test_it_can_only_be_read_by_its_owner(cache):
+def test_an_object_record_is_readable_only_by_its_owner(cache):
     object_record.add([PRODUCT], made(), cache)
     path = cache.path(store.OBJECT, object_record.key_of(PRODUCT))
     assert os.stat(path).st_mode & 0o077 == 0
@@ -54,6 +54,6 @@ def test_digests_differ_with_the_text_and_with_the_key():
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"stages": [], "components": []}', b'{"stages": 1}'])
-def test_what_makes_no_sense_is_no_record(cache, body):
+def test_a_malformed_object_record_is_ignored(cache, body):
     cache.add_record(store.OBJECT, object_record.key_of(PRODUCT), body, lock=False)
     assert object_record.find(PRODUCT, cache) is None

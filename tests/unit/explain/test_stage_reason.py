@@ -168,7 +168,7 @@ def test_an_input_is_named_after_the_stage_that_made_it(now, before):
     }
 
 
-def test_a_text_that_changed_is_explained_by_what_its_pass_read(now, before):
+def test_changed_preprocessed_text_is_explained_by_its_preprocessors_changes(now, before):
     before.change("device_preprocess", "arguments", "-DN=1", "a.cu")
     now.change("device_preprocess", "arguments", "-DN=2", "a.cu", "-O1")
     now.change("cicc", "inputs", "another digest")
@@ -247,7 +247,7 @@ def observed(before, tmp_path) -> Compile:
         ("", {"OTHER": "x"}, LOST),
     ],
 )
-def test_where_no_component_differs_the_input_record_says_what_does(cache, observed, path, environ, clause):
+def test_with_equal_key_components_the_changed_input_is_named(cache, observed, path, environ, clause):
     now = Compile(cache, **environ)
     if path:
         with open(path, "w") as stream:
@@ -259,7 +259,7 @@ def test_where_no_component_differs_the_input_record_says_what_does(cache, obser
     assert reasons["cudafe++"] == printed
 
 
-def test_the_record_of_a_stage_that_ran_is_the_one_it_was_stored_as(cache, observed):
+def test_a_stage_that_ran_names_the_record_that_it_stored(cache, observed):
     stage = observed.stage("host_preprocess")
     observed.found.clear()
     observed.stored[id(stage)] = "front/result"

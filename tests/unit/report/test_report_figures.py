@@ -151,7 +151,7 @@ def test_in_the_report_each_machine_has_job_lanes_of_its_own():
     assert [lane.where for lane in found.lanes[:2]] == ["", "build7"]
 
 
-def test_what_is_away_has_a_lane_until_it_is_back():
+def test_a_remote_stage_occupies_a_lane_until_it_returns():
     """Three at once for 46, 46 and 6 seconds, and one that begins when the last of them ends."""
     found = lay_out(
         call(made_builds.away(start=0), made_builds.away(start=0), made_builds.away(is_cached=True, start=0)),

@@ -48,7 +48,7 @@ def test_hostile_data_cannot_close_the_script_element_of_the_report():
     assert text.isascii() and text.isprintable()
 
 
-def test_only_the_newest_calls_are_in_it(monkeypatch):
+def test_the_report_page_holds_only_the_newest_calls(monkeypatch):
     monkeypatch.setattr(page, "MOST_CALLS", 3)
     starts = (0, 1, 1000, 1001, 5000)
     made = decode(*[call(started=float(start)) for start in starts])

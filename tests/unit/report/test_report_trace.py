@@ -50,7 +50,7 @@ def test_stages_are_complete_events_with_what_is_known():
     assert around["args"]["cause"] == "`a.h` changed" and around["args"]["pid"] == 4711
 
 
-def test_what_was_away_lasts_until_it_is_back_and_tells_its_costs():
+def test_a_remote_stage_in_the_trace_lasts_until_it_returns_with_costs():
     made = of(call(made_builds.away(start=1.0), stage(away="no_workers"), seconds=60.0))
     check(made)
     away, here = [event for event in made["traceEvents"] if event.get("cat") == "stage,ran"]
@@ -68,7 +68,7 @@ def test_a_hit_takes_no_time_and_lies_within_its_call():
 
 
 @pytest.mark.parametrize("events", [[], made_builds.build(300), made_builds.hostile()])
-def test_odd_builds(events):
+def test_odd_builds_give_a_valid_trace(events):
     made = of(*events)
     check(made)
     assert len([event for event in made["traceEvents"] if event.get("cat", "").startswith("call")]) == len(
