@@ -28,7 +28,7 @@ def made(tmp_path_factory) -> Path:
     ("at", "form", "value"),
     [(32, "<Q", 1 << 63), (54, "<H", 57), (56, "<H", 0xFFFF), (72, "<Q", 1 << 63), (96, "<Q", 4097)],
 )
-def test_a_program_header_that_claims_what_is_not_there_is_no_executable(tmp_path, at, form, value):
+def test_malformed_elf_program_headers_give_no_interpreter(tmp_path, at, form, value):
     head = elf.MAGIC.ljust(32, b"\0").replace(b"F\0\0", b"F\2\1") + struct.pack("<Q14xHH", 64, 56, 1)
     loader = b"/lib/ld.so\0"
     image = bytearray(head.ljust(64, b"\0") + struct.pack("<I4xQ16xQ16x", 3, 120, len(loader)) + loader)
@@ -43,7 +43,7 @@ def test_a_program_header_that_claims_what_is_not_there_is_no_executable(tmp_pat
     ("at", "form", "value"),
     [(40, "<Q", 1 << 62), (58, "<H", 40), (60, "<H", 0), (60, "<H", 99), (62, "<H", 0), (62, "<H", 99)],
 )
-def test_a_header_that_claims_what_is_not_there_may_hide_text(made, at, form, value):
+def test_malformed_elf_section_headers_count_as_hiding_text(made, at, form, value):
     image = bytearray(made.read_bytes())
     assert not elf.hides_text(bytes(image))
     struct.pack_into(form, image, at, value)
@@ -70,7 +70,7 @@ def test_the_dynamic_loader_of_a_program_is_read_from_its_elf_file(made, tmp_pat
     ("options", "hides"),
     [((), False), (("-g",), False), (("-g", "-gz"), True), (("-flto",), True), (("-gz",), False)],
 )
-def test_compressed_sections_hide_what_they_name(tmp_path, options, hides):
+def test_compressed_elf_sections_count_as_hiding_text(tmp_path, options, hides):
     (tmp_path / "a.c").write_text(SOURCE)
     subprocess.run(["gcc", "-c", *options, "a.c"], cwd=tmp_path, check=True)
     image = (tmp_path / "a.o").read_bytes()

@@ -49,7 +49,7 @@ def test_a_lock_is_free_although_a_child_has_the_file_open(opened):
             child.kill()
 
 
-def test_what_cannot_be_locked_is_an_error_and_may_be_closed(opened):
+def test_locking_an_unlockable_descriptor_raises_and_closes(opened):
     descriptor = opened()
     os.close(descriptor)
     with pytest.raises(OSError, match="Bad file descriptor"):

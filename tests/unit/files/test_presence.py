@@ -21,7 +21,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("before", MAKERS)
 @pytest.mark.parametrize("after", MAKERS)
-def test_a_listing_tells_names_and_what_they_are_but_not_where_links_lead(tmp_path, before, after):
+def test_a_directory_digest_covers_names_and_types_but_not_link_targets(tmp_path, before, after):
     digests = []
     for number, what in enumerate((before, after)):
         directory = tmp_path / str(number)
@@ -34,14 +34,14 @@ def test_a_listing_tells_names_and_what_they_are_but_not_where_links_lead(tmp_pa
 
 
 @pytest.mark.parametrize(("command", "is_little"), [("-d 100000", 1), ("-v 9000000", 0), ("-s 1000", 0)])
-def test_limits_of_memory(command, is_little):
+def test_ulimits_on_memory_count_as_little_memory(command, is_little):
     program = "from nvccache.files import presence; print(int(presence.has_little_memory()))"
     argv = ["sh", "-c", f'ulimit {command}; exec "$0" -c "$1"', sys.executable, program]
     assert int(subprocess.run(argv, capture_output=True, check=True).stdout) == is_little
 
 
 @pytest.mark.parametrize(("name", "can"), [("", True), ("none", False), ("file", False)])
-def test_where_temporary_files_can_be_made(tmp_path, name, can):
+def test_temporary_files_need_a_writable_tmpdir(tmp_path, name, can):
     (tmp_path / "file").write_text("")
     (tmp_path / "file").chmod(0o777)
     assert presence.can_make_temporary_files({"TMPDIR": str(tmp_path / name)}) is can
@@ -49,7 +49,7 @@ def test_where_temporary_files_can_be_made(tmp_path, name, can):
     assert presence.can_make_temporary_files({}) is os.access("/tmp", os.W_OK)
 
 
-def test_the_states_of_names(tmp_path, monkeypatch):
+def test_the_state_of_a_path_distinguishes_folder_file_link_and_absence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, mode in (("file", 0o644), ("tool", 0o755)):
         (tmp_path / name).write_text("")
@@ -66,7 +66,7 @@ def test_the_states_of_names(tmp_path, monkeypatch):
     assert presence.state_of("file/below") == presence.ABSENT
 
 
-def test_a_date_is_what_a_tool_sees(tmp_path):
+def test_dates_are_recorded_in_whole_seconds_with_the_file_size(tmp_path):
     (tmp_path / "x.h").write_text("int x;\n")
     os.utime(tmp_path / "x.h", (1234567890.75, 1234567890.75))
     assert presence.date_and_size(f"{tmp_path}/x.h") == f"{tmp_path}/x.h:1234567890:7"

@@ -41,7 +41,7 @@ def wait_for_the_next_stamp(directory) -> None:
 
 
 @pytest.mark.parametrize("change", ["touch", "content of the same size and date", "mode", "replace", "link"])
-def test_each_change_shows(file, tmp_path, change):
+def test_any_change_of_a_file_alters_its_signature(file, tmp_path, change):
     before = signatures.signature_of(str(file))
     status = file.stat()
     wait_for_the_next_stamp(tmp_path)
@@ -65,13 +65,13 @@ def test_each_change_shows(file, tmp_path, change):
 
 
 @pytest.mark.parametrize("path", ["missing", "nul\0", "x" * 5000, "a.h/below", ""])
-def test_what_cannot_be_looked_at_has_none(file, monkeypatch, path):
+def test_inaccessible_paths_have_no_signature(file, monkeypatch, path):
     monkeypatch.chdir(file.parent)
     assert signatures.signature_of(path) is None
     assert signatures.all_of(["a.h", path]) is None
 
 
-def test_a_signature_is_what_stat_says(file, tmp_path):
+def test_a_signature_is_device_inode_size_mtime_and_ctime(file, tmp_path):
     status = file.stat()
     numbers = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     assert signatures.signature_of(str(file)) == numbers
@@ -118,6 +118,6 @@ def test_signatures_come_back_from_their_text():
 @pytest.mark.parametrize(
     "text", ["1", "1 2 3 4", "1 2 3 4 5 6", "1 2 3 4 x", "1 2 3 4 5.0", "1 2 3 4 0x5", "9" * 6000, "\0"]
 )
-def test_what_is_no_signature_is_refused(text):
+def test_malformed_signature_text_is_refused(text):
     with pytest.raises(ValueError):
         signatures.from_text(text)

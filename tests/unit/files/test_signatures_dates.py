@@ -58,7 +58,9 @@ def test_kinds_are_read_from_a_list_of_mounts():
         (0, 99, False, True),  # not mounted: some kinds have other devices for their files
     ],
 )
-def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions):
+def test_the_file_system_decides_whether_dates_are_reliable(
+    mounted, major, minor, of_whole_seconds, of_fractions
+):
     device = os.makedev(major, minor)
     assert signatures.has_reliable_dates(device, WHOLE) is of_whole_seconds
     assert signatures.has_reliable_dates(device, FINE) is of_fractions
@@ -74,12 +76,12 @@ def test_whole_second_dates_of_the_root_are_trusted_on_a_real_disk_only(monkeypa
     assert not signatures.has_reliable_dates(root, WHOLE)
 
 
-def test_whose_files_are_made_when_they_are_read(mounted):
+def test_only_proc_counts_as_a_pseudo_file_system(mounted):
     made = [device for device in KINDS if signatures.is_pseudo_file_system(device)]
     assert made == [device for device in KINDS if signatures.is_proc(device)] == [os.makedev(0, 20)]
 
 
-def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):
+def test_without_mountinfo_only_fractional_dates_are_reliable(monkeypatch):
     monkeypatch.setattr(signatures, "_kinds_by_device", {})
     monkeypatch.setattr(signatures, "_MOUNTS", "/nowhere/mountinfo")
     assert not signatures.has_reliable_dates(os.makedev(259, 2), WHOLE)

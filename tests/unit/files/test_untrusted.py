@@ -20,7 +20,7 @@ ENDLESS = (
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_nothing_is_read_that_has_no_end_or_is_made_when_it_is_read(tmp_path, monkeypatch, name):
+def test_only_finite_regular_files_are_digested(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("fifo")
     with open("huge", "wb") as stream:

@@ -114,7 +114,7 @@ def test_the_last_word_counts(find, pipe):
         "FLAGS=-j\\ --jobserver-auth={0},{1}",
     ],
 )
-def test_what_is_no_jobserver(find, pipe, opened, tmp_path, makeflags):
+def test_invalid_makeflags_give_no_jobserver(find, pipe, opened, tmp_path, makeflags):
     others, path = os.pipe(), tmp_path / "file"
     path.write_bytes(TOKENS)
     opened += (*others, os.dup(pipe[0]), os.open(path, os.O_RDWR))

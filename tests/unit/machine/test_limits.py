@@ -47,7 +47,7 @@ OF_FIRST_VERSION = "9:name=systemd:/a\n4:memory:/b\n3:cpuset:/a\n2:{}:/a\n0::/\n
         ("1:memory:/\n0::/a\n", {"unified/a/cpu.max": "400000 100000\n"}, 4),
     ],
 )
-def test_quotas_limit_the_cores(tmp_path, monkeypatch, own, files, cores):
+def test_cgroup_cpu_quotas_limit_the_cores(tmp_path, monkeypatch, own, files, cores):
     """On a machine with eight cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     if own is not None:
@@ -59,7 +59,7 @@ def test_quotas_limit_the_cores(tmp_path, monkeypatch, own, files, cores):
     assert slots.usable_cores(str(tmp_path / "own"), str(tmp_path / "mount")) == list(range(cores))
 
 
-def test_affinity_limits_the_cores(monkeypatch):
+def test_cpu_affinity_limits_the_cores(monkeypatch):
     assert set(slots.usable_cores()) <= os.sched_getaffinity(0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
     assert slots.usable_cores() == [3]
@@ -106,17 +106,17 @@ OLD_GROUP = "sys__fs__cgroup__memory__a__memory_dot_"
         ),
     ],
 )
-def test_memory_is_free_that_machine_and_groups_have_left(machine, own, files, free):
+def test_free_memory_is_limited_by_machine_and_cgroups(machine, own, files, free):
     machine(proc__meminfo=MEMINFO, proc__self__cgroup=own, **files)
     assert slots.free_memory() == free
 
 
-def test_a_machine_that_does_not_tell_has_plenty(machine):
+def test_unknown_memory_counts_as_plenty(machine):
     machine()
     assert slots.has_memory(64 * GIB, 64 * GIB)
 
 
-def test_there_is_room_for_what_fits_beside_the_promised(machine):
+def test_memory_promised_to_running_tools_is_not_free(machine):
     machine(proc__meminfo=MEMINFO)
     assert slots.has_memory(GIB, 2 * GIB)
     assert not slots.has_memory(2 * GIB, 2 * GIB)

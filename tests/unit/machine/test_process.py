@@ -39,7 +39,7 @@ def test_both_streams_are_whole(last):
 
 
 @pytest.mark.usefixtures("ending")
-def test_what_a_tool_and_its_children_have_of_a_cpu_is_known():
+def test_cpu_time_of_a_tool_includes_its_children():
     """To within a clock tick; another tool's CPU time does not count."""
     burn = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done"
     done, idle = run(f"({burn}); ({burn}); :"), run("sleep 0.1")
@@ -48,7 +48,7 @@ def test_what_a_tool_and_its_children_have_of_a_cpu_is_known():
 
 
 @pytest.mark.usefixtures("ending")
-def test_a_process_left_behind_is_not_waited_for(tmp_path):
+def test_a_background_process_of_a_tool_is_not_waited_for(tmp_path):
     """Nor does its output go on without end."""
     pid = tmp_path / "pid"
     done = run(f"(while :; do echo x; sleep 0.01; done) & echo $! >{pid}; sleep 0.1; printf end >&2; exit 3")

@@ -41,7 +41,7 @@ def sweep(path: Path, spared: str = "", age: float = 2 * _DAY) -> None:
     scratch.sweep(str(path), spared)
 
 
-def test_what_was_left_goes_after_a_day(left):
+def test_stale_scratch_directories_are_removed_after_a_day(left):
     sweep(left.parent, age=_DAY / 2)
     assert left.exists()
     sweep(left.parent)
@@ -63,7 +63,7 @@ def test_parent_that_another_call_removes_is_created_again(tmp_path, monkeypatch
     assert removed and path.exists()
 
 
-def test_what_is_in_use_stays_until_its_call_is_dead(parent):
+def test_a_scratch_directory_is_kept_while_its_process_lives(parent):
     path = parent / scratch.new_name()
     script = "import sys, time\nfrom nvccache.machine import scratch\nscratch.make(sys.argv[1])\n"
     command = [sys.executable, "-c", script + "print(flush=True)\ntime.sleep(1000)", str(path)]
@@ -85,14 +85,14 @@ def test_the_directory_of_the_call_itself_stays(left):
 
 
 @pytest.mark.parametrize("name", ["0123", "{}x"])
-def test_what_is_called_otherwise_stays(left, name):
+def test_sweeping_scratch_keeps_directories_with_other_names(left, name):
     other = left.with_name(name.replace("{}", left.name))
     left.rename(other)
     sweep(left.parent)
     assert (other / "tmp" / "a.ii").exists()
 
 
-def test_what_is_no_directory_stays_and_links_are_not_followed(left, parent):
+def test_sweeping_scratch_removes_only_directories_and_follows_no_links(left, parent):
     precious = parent / "precious"
     left.rename(precious)
     (parent / scratch.new_name()).symlink_to(precious)
@@ -161,7 +161,7 @@ def test_directory_is_in_the_cache_if_others_could_exchange_it(tmp_path, spoil):
     assert not path.exists()
 
 
-def test_without_locks_a_directory_is_made_and_none_is_swept(left, parent, monkeypatch):
+def test_without_file_locks_scratch_directories_are_made_but_not_swept(left, parent, monkeypatch):
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError("no locks")
 

@@ -52,7 +52,7 @@ TOOLS = {
 
 
 @pytest.mark.parametrize("script", TOOLS.values(), ids=TOOLS)
-def test_nothing_is_left_of_a_killed_caller(start, script):
+def test_the_watchdog_removes_tools_and_scratch_of_a_killed_caller(start, script):
     caller = start()
     caller.ask(f'str(tool("{script}"))')
     wait_until(lambda: processes_of(caller))
@@ -62,7 +62,7 @@ def test_nothing_is_left_of_a_killed_caller(start, script):
     assert not caller.scratch.exists()
 
 
-def test_tools_of_others_live_on(start, tmp_path):
+def test_the_watchdog_does_not_kill_tools_of_other_calls(start, tmp_path):
     caller = start()
     with subprocess.Popen(
         ["sleep", "1000"], env={**os.environ, "_NVCCACHE_SCRATCH": f"{caller.scratch}-2"}
@@ -160,7 +160,7 @@ def test_a_watchdog_that_was_killed_or_stopped_can_be_dismissed(start, signum):
 
 
 @pytest.mark.parametrize("what", ["fork", "pipe"])
-def test_without_a_process_or_a_pipe_there_is_no_watchdog(monkeypatch, tmp_path, what):
+def test_a_failing_fork_or_pipe_gives_no_watchdog(monkeypatch, tmp_path, what):
     def refuse(*arguments):
         raise BlockingIOError
 
