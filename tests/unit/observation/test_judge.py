@@ -52,11 +52,11 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_kind_of_a_program_by_its_name(kind):
+def test_programs_are_classified_by_name(kind):
     assert {name for name in KINDS[kind].split() if process(name).kind != kind} == set()
 
 
-def test_the_kind_of_a_program_by_what_it_starts():
+def test_programs_are_classified_by_the_programs_they_start():
     """`env` has used nothing unobserved if it has started something; nvcc that starts nvcc is a wrapper."""
     assert Process("/usr/bin/env", started=["/bin/sh"]).kind == CUDA_TOOL
     assert Process("/opt/bin/nvcc", started=["/usr/local/cuda/bin/nvcc"]).kind == OTHER
@@ -133,7 +133,7 @@ def test_programs_without_record(seen, reason, programs):
 
 
 @pytest.mark.parametrize("program", PROGRAMS.split())
-def test_who_reads_an_inherited_descriptor_has_no_record(inherited_descriptors, program):
+def test_reading_an_inherited_descriptor_prevents_a_record(inherited_descriptors, program):
     number, file = inherited_descriptors
     reason = f"reads descriptor {number}, which its caller opened"
     assert unrecordable(process(program, inputs=[file])) == reason
@@ -149,7 +149,7 @@ def test_who_reads_an_inherited_descriptor_has_no_record(inherited_descriptors, 
         ("wrapper /proc/self/fd", {"listed": ["/proc/self/fd"]}, "lists `/proc/self/fd`"),
     ],
 )
-def test_commands_without_record(argv, seen, reason):
+def test_unrecordable_commands_have_a_reason(argv, seen, reason):
     assert unrecordable(process(*argv.split(), **seen)) == reason
 
 
@@ -164,7 +164,7 @@ def test_commands_without_record(argv, seen, reason):
         ("[ -d sub ] && g++ -Og x-nt\ng++ -g -u x", ""),
     ],
 )
-def test_scripts_without_record(text, reason):
+def test_unrecordable_shell_scripts_have_a_reason(text, reason):
     assert unrecordable(process("sh", "-c", text)) == reason
 
 
@@ -202,7 +202,7 @@ def test_the_file_that_asks_for_the_time_is_named(tmp_path):
     ],
     ids=str,
 )
-def test_facts_by_what_a_program_does(seen, topic, programs):
+def test_machine_facts_in_a_record_follow_from_a_programs_calls(seen, topic, programs):
     found = {program for program in PROGRAMS.split() if topic in topics(process(program, **seen))}
     assert found == set(programs.split())
 
@@ -219,7 +219,7 @@ def test_facts_by_what_a_program_does(seen, topic, programs):
         ("sh -c exec\tg++\t-DX=$PWD", {facts.DIRECTORY, facts.CALLER}),
     ],
 )
-def test_facts_by_the_command(argv, expected):
+def test_machine_facts_in_a_record_follow_from_the_command_line(argv, expected):
     words = argv.split(" ")
     assert topics(process(*words[:2], *(word.replace("\t", " ") for word in words[2:]))) == expected
 
@@ -230,7 +230,7 @@ def test_an_assembler_that_asks_for_its_directory_writes_it_down(program):
     assert topics(process(program)) == set()
 
 
-def test_who_may_choose_by_its_arguments(tmp_path):
+def test_scripts_that_branch_on_arguments_depend_on_the_directory(tmp_path):
     script = f"{tmp_path}/script"
     one = process("sh", script, "/base/one/a.cu", files={script: (0, 0, 0, 0, 0)})
     for text, chooses in (('case $1 in *two*) x=1;; esac\nexec g++ "$@"', True), ('exec g++ "$@"', False)):
@@ -251,7 +251,7 @@ READ = "TERM GCC_COLORS COLUMNS PWD CPATH HOME SOURCE_DATE_EPOCH MAKELEVEL TMPDI
         (False, OTHERS, " ".join(sorted({WHOLE, *READ} - {"PATH", "NVCCACHE_DIR"}))),
     ],
 )
-def test_variables(requests_colours, programs, expected):
+def test_variables_that_count_depend_on_the_kind_of_program(requests_colours, programs, expected):
     for program in programs.split():
         found = judge.variables_of(process(program, variables=READ), {}, requests_colours)
         assert found == set(expected.split())

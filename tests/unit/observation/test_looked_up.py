@@ -76,7 +76,7 @@ def process(**seen) -> Process:
         ("inc//never.h", "inc", "-never.h"),
     ],
 )
-def test_absent_paths(place, path, directory, name):
+def test_an_absent_path_is_recorded_as_a_missing_name_in_a_directory(place, path, directory, name):
     assert names(taken(process(absent={path}))) == {directory: [name]}
 
 
@@ -163,14 +163,14 @@ def test_a_looked_up_name_that_changed_during_the_compile_leaves_no_record(place
         taken(process(**seen))
 
 
-def test_a_link_that_was_made_meanwhile_is_none_that_was_seen(place):
+def test_a_link_created_during_the_compile_prevents_a_record(place):
     looked = CallNames(os.lstat("link").st_ctime_ns - 1).begin(())
     looked.follow("link")
     with pytest.raises(UnreadableError, match="while it was compiled"):
         finished(looked)
 
 
-def test_a_search_on_path_ends_where_it_finds(place):
+def test_a_path_search_is_recorded_up_to_where_the_program_is_found(place):
     looked = begin()
     looked.add_search("tool", "never:inc:bin:late")
     made = finished(looked, search_path="never:inc:bin:late")
@@ -178,7 +178,7 @@ def test_a_search_on_path_ends_where_it_finds(place):
     assert (made.sought, made.search_path) == (["tool"], "never:inc:bin:late")
 
 
-def test_a_search_in_the_working_directory_is_one_there(place, monkeypatch):
+def test_an_empty_path_searches_the_working_directory(place, monkeypatch):
     monkeypatch.chdir(place / "bin")
     looked = begin()
     looked.add_search("tool", "")
@@ -187,7 +187,7 @@ def test_a_search_in_the_working_directory_is_one_there(place, monkeypatch):
     assert (made.sought, made.search_path) == (["tool"], "")
 
 
-def test_a_directory_that_is_still_says_for_all_names_in_it(place):
+def test_the_signature_of_an_unchanged_directory_covers_absent_names(place):
     os.utime("inc", (1, 1))
     made = taken(process(absent={"inc/x.h", "inc/y.h"}))
     assert made.directory_signatures == [signatures.signature_of("inc")]
@@ -216,7 +216,7 @@ def test_each_name_is_looked_at_once_in_a_call(place):
         ("here", "inc/a.h", False),
     ],
 )
-def test_a_link_that_leads_elsewhere_for_each_process(place, target, name, leads_elsewhere):
+def test_links_that_resolve_differently_per_process_prevent_a_record(place, target, name, leads_elsewhere):
     Path("here").symlink_to(target)
     Path("inner").symlink_to("/dev/fd/../cwd")
     looked = begin(*([name] if name.endswith("a.h") else []))
@@ -239,7 +239,7 @@ def test_a_name_that_the_caller_has_given_is_looked_for_by_us(place):
 
 
 @pytest.mark.parametrize("changed", ["inc/first.h", "middle", "late/last.h", ""])
-def test_no_link_on_the_way_may_have_changed_since_the_call_began(place, changed):
+def test_a_link_changed_since_the_call_began_prevents_a_record(place, changed):
     """No process has read the file that is there now, though its own dates are old."""
     ways = {"inc/first.h": "../middle/last.h", "middle": "late", "late/last.h": "../inc/a.h"}
     for path, leads_to in ways.items():

@@ -29,7 +29,7 @@ __all__ = ["program", "run", "static", "the_observer_is_built"]  # the fixtures
 
 
 @pytest.mark.parametrize("how", ["vfork", "spawn"])
-def test_children(run, program, how):
+def test_child_processes_are_observed_however_started(run, program, how):
     (run.directory / "file").write_text("")
     (run.directory / "bin").mkdir()
     path = f"{run.directory}/bin:bin:{os.environ['PATH']}"
@@ -47,19 +47,19 @@ def test_children_that_cannot_be_started(run, program):
     assert "nowhere" in seen_by(complete(run(program, "spawn", "./nowhere", watched="two"), 127), "absent")
 
 
-def test_shells(run, program):
+def test_commands_run_by_system_are_observed_with_their_shells(run, program):
     found = complete(run(program, "system", "read line < /dev/null; :"))
     assert [os.path.basename(name) for name in found.processes[0].started] == ["sh", "sh"]
     assert len(found.processes) == 3
 
 
-def test_forks(run, program):
+def test_lookups_of_forked_children_are_all_observed(run, program):
     found = complete(run(program, "forks"))
     assert len(found.processes) == 1
     assert found.processes[0].absent >= {f"{run.directory}/fork-{at}" for at in range(200)}
 
 
-def test_threads(run, program):
+def test_lookups_of_concurrent_threads_are_all_observed(run, program):
     found = complete(run(program, "threads"))
     assert seen_by(found, "absent") >= {f"thread-{one}-{at}" for one in range(8) for at in range(500)}
 
@@ -77,7 +77,7 @@ def test_a_signal_disturbs_nothing(run, program):
     assert "in-handler" in seen_by(found, "absent") or "a signal came" in found.incomplete
 
 
-def test_relative_paths(run, program):
+def test_relative_paths_are_observed_across_directory_changes(run, program):
     found = complete(run(program, "elsewhere"))
     root = str(run.directory)
     assert found.processes[0].absent == {
@@ -91,7 +91,7 @@ def test_errno_is_as_without(run, program):
 
 
 @pytest.mark.parametrize("how", ["return", "exit", "_exit", "quick_exit", "exit_group"])
-def test_ends(run, program, how):
+def test_observation_is_complete_however_a_program_exits(run, program, how):
     complete(run(program, "end", how), 7)
 
 
@@ -112,14 +112,14 @@ def test_a_static_child_is_not_observed(run, program, static, how):
 @pytest.mark.parametrize(
     ("argument", "is_input"), [("input", 1), ("--from=input", 1), ("@input", 1), ("not@input", 0)]
 )
-def test_questions_before_and_after_the_input(run, program, argument, is_input):
+def test_clock_queries_are_marked_as_before_or_after_opening_the_input(run, program, argument, is_input):
     """The input is the first file that an argument names."""
     (run.directory / "input").write_text("")
     found = complete(run(program, "clock", argument))
     assert found.processes[0].questions == {("clock", 0, 0), ("time", 0, is_input)}
 
 
-def test_a_library_is_found_as_its_caller_has_it(run, tmp_path):
+def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path):
     """By the DT_RUNPATH of the program, not of the observer; it is recorded even if it is unloaded."""
     (tmp_path / "empty.c").write_text("")
     (tmp_path / "libraries").mkdir()
@@ -136,18 +136,18 @@ def test_a_program_that_the_loader_runs(run, program):
     assert found.incomplete.endswith("the program of a loader is not known")
 
 
-def test_a_program_whose_allocator_looks_for_files(run, tmp_path):
+def test_a_program_whose_allocator_opens_files_is_observed(run, tmp_path):
     """cicc is one: with glibc before 2.34 the observer must not find functions by dlsym, which allocates."""
     program = compile_c(SOURCE, tmp_path / "allocating", "-DWITHOUT_DLSYM", "-rdynamic")
     assert "unreadable" in seen_by(complete(run(program, "clock", "unreadable")), "absent")
 
 
-def test_a_program_linked_with_an_old_glibc(run, program):
+def test_functions_with_old_glibc_symbol_versions_are_observed(run, program):
     """The function exists only under an old symbol version."""
     assert "ASKED" in complete(run(program, "old", "ASKED", ASKED="1")).processes[0].variables
 
 
-def test_libraries_that_audit(run, program, tmp_path):
+def test_ld_audit_makes_the_observation_incomplete(run, program, tmp_path):
     (tmp_path / "audit.c").write_text("unsigned la_version(unsigned version) { return version; }")
     audit = compile_c(tmp_path / "audit.c", tmp_path / "audit.so", "-shared", "-fPIC")
     _, found = run(program, LD_AUDIT=audit)
@@ -161,7 +161,7 @@ def test_a_program_that_does_not_use_the_c_library(run, tmp_path):
     assert found.incomplete == f"of `{program}` system calls were made past the C library"
 
 
-def test_a_log_that_grows_too_long(run, program, tmp_path):
+def test_an_overlong_log_makes_the_observation_incomplete(run, program, tmp_path):
     done, found = run(program, "fill")
     assert (done.status, found.incomplete) == (0, f"of `{os.path.realpath(program)}` the log is too long")
     assert os.path.getsize(tmp_path / "watched" / "log") < observer_log.LIMIT
@@ -180,7 +180,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
-def test_scripts(run, kind):
+def test_files_read_by_scripts_are_observed(run, kind):
     (run.directory / "site").write_text("true\n")
     (run.directory / "file").write_text("")
     script = run.directory / "script"
@@ -191,7 +191,7 @@ def test_scripts(run, kind):
     assert "none" in seen_by(found, "absent")
 
 
-def test_other_libraries_stay_and_go_first(run, tmp_path):
+def test_other_ld_preload_libraries_are_kept_and_come_first(run, tmp_path):
     """AddressSanitizer refuses to be second."""
     (tmp_path / "theirs.c").write_text(
         '#include <stdio.h>\n__attribute__((constructor)) static void f(void) { puts("theirs"); }\n'
@@ -212,7 +212,7 @@ def test_a_limit_of_file_sizes_ends_no_program(run):
     assert found.incomplete
 
 
-def test_what_loaders_say_of_the_library_is_taken_out(tmp_path, monkeypatch):
+def test_loader_errors_about_the_observer_are_removed_from_stderr(tmp_path, monkeypatch):
     watched = str(tmp_path / "watched")
     monkeypatch.setattr(observer, "LIBRARY", f"{tmp_path}/none.so")
     environ = observer.arm(watched, {"LD_PRELOAD": "/nowhere/theirs.so", **QUIET})

@@ -224,7 +224,7 @@ def sets_with(process: Process, statement: str, *words: str) -> set[str]:
     return {kind for kind in PATHS if not paths.isdisjoint(map(os.path.basename, getattr(process, kind)))}
 
 
-def test_lookups(run, observe):
+def test_each_lookup_function_is_observed_for_absent_and_existing_names(run, observe):
     process = observe(LOOKUPS, "absent")
     for statement in LOOKUPS:
         assert "absent" in sets_with(process, statement, "FILE", "PLACE"), statement
@@ -245,7 +245,7 @@ def test_making_finds_out_whether_a_name_is_taken(run, observe):
         assert sets_with(process, statement, "NEW") & {"absent", "written", "found"} == {"found"}, statement
 
 
-def test_removing_what_others_have_made(run, observe):
+def test_removing_an_existing_file_is_observed(run, observe):
     make(run, REMOVING, "FILE", "PLACE")
     process = observe(REMOVING, "there")
     for statement in REMOVING:
@@ -267,7 +267,7 @@ def test_another_status_is_a_change(run, observe):
         assert sets_with(process, statement, "FILE") & {"written", "updated"}, statement
 
 
-def test_asking_about_an_open_file(run, observe):
+def test_fstat_of_an_open_file_is_observed(run, observe):
     """Its status is that of a file that was opened."""
     make(run, ASKING, "FILE")
     process = observe(ASKING)
@@ -281,14 +281,14 @@ def test_asking_about_an_open_file(run, observe):
     assert len(process.statuses) == sum(kind == "statuses" for kind in ASKING.values())
 
 
-def test_questions(observe):
+def test_each_function_that_queries_the_machine_is_observed(observe):
     expected = {(*question, 0) for question in QUESTIONS.values()}
     assert observe(QUESTIONS).questions >= expected
     for at, (statement, question) in enumerate(QUESTIONS.items()):
         assert (*question, 0) in observe([statement], str(at)).questions, statement
 
 
-def test_calls_that_depend_on_nothing(run, observe):
+def test_harmless_calls_record_no_machine_queries(run, observe):
     make(run, HARMLESS, "FILE")
     process = observe(HARMLESS)
     assert (process.questions, process.attributes) == (set(), set())

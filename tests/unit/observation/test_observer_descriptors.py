@@ -54,7 +54,7 @@ def observe(run, text: str, watched: str = "watched", shell: str = "bash"):
         ("printf x | cat >out", False),
     ],
 )
-def test_reading_the_standard_input(run, standard_input, text, reads):
+def test_reading_standard_input_is_observed(run, standard_input, text, reads):
     _, processes = observe(run, text)
     assert any(standard_input in process.inputs for process in processes) == reads
 
@@ -73,7 +73,7 @@ TOP = "//proc/./thread-self/root"
         "cat /proc/$$/cwd/file; true",
     ],
 )
-def test_names_of_directories_that_proc_links_to(run, text):
+def test_files_read_through_proc_links_are_recorded_by_their_real_paths(run, text):
     """A record has those that other processes have."""
     done, processes = observe(run, text)
     assert (done.status, done.stdout, done.stderr) == (0, b"x\n", b"")
@@ -81,7 +81,7 @@ def test_names_of_directories_that_proc_links_to(run, text):
     assert str(run.directory / "file") in read or "file" in read
 
 
-def test_absent_names_in_directories_that_proc_links_to(run):
+def test_absent_names_below_proc_links_are_recorded(run):
     _, processes = observe(
         run, "[ -e /proc/self/cwd/never/x ]; [ -e /proc/self/never ]; [ -e /dev/fd/never ]"
     )
@@ -100,14 +100,14 @@ def test_absent_names_in_directories_that_proc_links_to(run):
         PYTHON + " 'open({}).read()'",
     ],
 )
-def test_reading_an_inherited_descriptor(run, inherited_descriptors, text):
+def test_reading_an_inherited_descriptor_is_observed(run, inherited_descriptors, text):
     number, pipe = inherited_descriptors
     done, processes = observe(run, text.format(number))
     assert (done.status, done.stderr) == (0, b"")
     assert any(pipe in process.inputs for process in processes)
 
 
-def test_a_stream_of_an_inherited_descriptor(run, inherited_descriptors, tmp_path):
+def test_a_stream_on_an_inherited_descriptor_counts_as_reading(run, inherited_descriptors, tmp_path):
     """What a stream reads is not observed, so its opening counts."""
     number, pipe = inherited_descriptors
     (tmp_path / "stream.c").write_text(
@@ -134,7 +134,7 @@ def test_a_stream_of_an_inherited_descriptor(run, inherited_descriptors, tmp_pat
         f"exec {PYTHON} 'import os; os.lseek({{}}, 0, 0)'",
     ],
 )
-def test_using_a_descriptor(run, inherited_descriptors, text):
+def test_using_an_inherited_or_closed_descriptor_is_observed(run, inherited_descriptors, text):
     """One that is open, and one that is not."""
     number, _ = inherited_descriptors
     for used in (number, 8):

@@ -59,7 +59,7 @@ def observe_one(observe):
     return observe_one
 
 
-def test_every_kind_has_its_place(observe_one):
+def test_each_kind_of_log_line_is_parsed(observe_one):
     found = observe_one(
         opened("/file"),
         opened("/place", os.O_RDONLY, DIRECTORY),
@@ -119,7 +119,7 @@ def test_files_of_the_kernel_have_no_dates_worth_keeping(observe_one):
     assert (found.files, found.others) == ({}, {"/proc/cpuinfo": REGULAR})
 
 
-def test_inodes_of_64_bits(observe_one):
+def test_inode_numbers_of_64_bits_are_parsed(observe_one):
     assert observe_one(opened("/file", inode=-1)).files["/file"][1] == 2**64 - 1
 
 
@@ -129,7 +129,7 @@ def test_relative_paths_count_from_the_directory_of_their_process(observe_one):
 
 
 @pytest.mark.parametrize("made", ["/tmp/made", "/tmp/./made", "/tmp/sub/../made"])
-def test_what_the_call_itself_has_made_is_no_file_that_it_read(observe, made):
+def test_files_written_by_the_run_itself_are_no_inputs(observe, made):
     found = observe(
         batch(ROOT, *start(), opened("/tmp/before"), f"w\t{made}", opened("/tmp/made"), "w\t/tmp/before", END)
     )
@@ -145,7 +145,7 @@ def test_an_existing_file_cannot_be_created(observe_one):
     assert found.links == {"/there"} and found.found == {"/there": 0}, "a link to nowhere is there"
 
 
-def test_what_has_gone_was_made_by_the_run_or_by_others(observe):
+def test_deleting_a_file_counts_only_if_the_run_did_not_make_it(observe):
     """By any of its paths: `rm -r` uses absolute names for what is in a directory."""
     found = observe(
         batch(ROOT, *start(), "w\t/tmp/./made", "z\t/tmp/made", "z\t/tmp/lay", "w\t/tmp/lay", END)
@@ -154,7 +154,7 @@ def test_what_has_gone_was_made_by_the_run_or_by_others(observe):
     assert found.written >= {"/tmp/./made", "/tmp/made"}, "so that looking for it again tells nothing"
 
 
-def test_what_opening_for_writing_has_made_or_may_change(observe_one):
+def test_opening_for_writing_distinguishes_new_appended_and_updated_files(observe_one):
     """An empty file that has just changed is new; a log is appended to, and must exist again."""
     creating = os.O_WRONLY | os.O_CREAT
     new, log = opened("/new", creating | os.O_APPEND, size=0), opened("/log", creating | os.O_APPEND)
@@ -195,7 +195,7 @@ def test_what_was_read_before_another_process_wrote_it(observe):
 
 
 @pytest.mark.parametrize("again", [opened("/file", size=6), f"m 1 2 {REGULAR} 6 3 4\t/file"])
-def test_a_file_that_changes_meanwhile(observe, again):
+def test_a_file_that_changes_between_two_opens_makes_the_log_incomplete(observe, again):
     assert observe(batch(ROOT, *start(), opened("/file"), opened("/file"), END)).incomplete == ""
     found = observe(batch(ROOT, *start(), opened("/file"), again, END))
     assert found.incomplete == "files changed while it was compiled"
@@ -245,18 +245,18 @@ def test_a_log_that_is_torn_or_has_a_hole_is_incomplete(observe):
         ([batch(ROOT, *start(), f"f {CHILD}\t", f"f {CHILD}\t", END), batch(CHILD, END)], "used twice"),
     ],
 )
-def test_what_makes_a_log_incomplete(observe, log, clause):
+def test_incomplete_logs_are_reported_with_their_reason(observe, log, clause):
     assert clause in observe(*log).incomplete
 
 
-def test_a_log_that_is_not_there_or_too_long(observe, monkeypatch, tmp_path):
+def test_a_missing_or_overlong_log_is_incomplete(observe, monkeypatch, tmp_path):
     assert observer_log.read(str(tmp_path / "none"), PROGRAM).incomplete == "there is no log"
     assert observer_log.read(str(tmp_path), PROGRAM).incomplete.startswith("its log cannot be read")
     monkeypatch.setattr(observer_log, "LIMIT", len(WHOLE) - 1)
     assert observe(WHOLE).incomplete == "its log is too long"
 
 
-def test_an_exec_is_paired_with_what_it_names(observe):
+def test_an_exec_entry_must_match_the_program_that_then_starts(observe):
     rest = (*start(OTHER), opened("/file"), END)
     assert observe(batch(ROOT, *start(), "x\t/bin/cat"), batch(ROOT, *rest)).incomplete == ""
     failed = (*start(), "x\t/nowhere/cat", "X 2\t/nowhere/cat", "a 2 1\t/nowhere/cat", "x\t/bin/cat")
@@ -285,7 +285,7 @@ def test_an_observation_is_incomplete_if_a_started_program_never_reported(observ
     assert other.incomplete == "`/bin/ls` did not report its start"
 
 
-def test_children_in_any_order(observe):
+def test_logs_of_child_processes_may_come_in_any_order(observe):
     parts = [
         batch(ROOT, *start(), f"p {CHILD}\t/bin/cat", "S\t/bin/sh", END),
         batch(CHILD, *start(OTHER, ROOT), END),
@@ -295,7 +295,7 @@ def test_children_in_any_order(observe):
         assert observe(*order).incomplete == ""
 
 
-def test_a_shell_without_known_parent(observe):
+def test_a_shell_without_a_reported_parent_makes_the_log_incomplete(observe):
     found = observe(batch(ROOT, *start(), END), batch(CHILD, *start(SHELL, ROOT), END))
     assert found.incomplete == f"`{SHELL}` was started by a program that did not report"
 

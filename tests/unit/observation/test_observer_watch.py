@@ -38,7 +38,7 @@ def tried(monkeypatch) -> list[str]:
     return found
 
 
-def test_here_tools_can_be_observed_which_is_tried_once(scratch, cache, tried):
+def test_whether_tools_can_be_observed_is_tried_once(scratch, cache, tried):
     assert observer.obstacle(scratch, cache) == ""
     assert observer.obstacle(scratch, Store(cache.root)) == ""
     assert tried == ["/bin/sh"]
@@ -46,7 +46,9 @@ def test_here_tools_can_be_observed_which_is_tried_once(scratch, cache, tried):
 
 
 @pytest.mark.parametrize("mark", [" ", ":", "\t", "\n", "$ORIGIN", "$LIB"])
-def test_what_the_loader_takes_for_more_than_a_name_is_an_obstacle(scratch, cache, tried, monkeypatch, mark):
+def test_loader_special_characters_in_the_library_path_prevent_observation(
+    scratch, cache, tried, monkeypatch, mark
+):
     monkeypatch.setattr(observer, "LIBRARY", f"{scratch}/a{mark}b/observer.so")
     assert "has a character" in observer.obstacle(scratch, cache)
     assert tried == []
@@ -126,7 +128,7 @@ def test_a_log_that_is_missing_or_of_another_program_is_incomplete(scratch):
         assert Log(f"{scratch}/watched-0", program).read().incomplete
 
 
-def test_who_is_blind_runs_tools_as_they_are_and_says_why(scratch):
+def test_without_observation_tools_run_unchanged_and_the_reason_is_kept(scratch):
     watch = Watch(scratch, "it is not built")
     assert watch.is_blind
     completed, log = watch.run(["sh", "-c", "echo $LD_PRELOAD; exit 3"], ENVIRON)
@@ -147,7 +149,7 @@ ASKING = {
 
 
 @pytest.mark.parametrize("text", ASKING)
-def test_the_observer_is_not_there_where_it_is_looked_for(scratch, text):
+def test_scripts_that_inspect_ld_preload_are_run_unobserved(scratch, text):
     """A script whose text names it does not see it, and is not observed."""
     path = f"{scratch}/script"
     with open(path, "w") as stream:

@@ -29,7 +29,7 @@ def variables_in(*texts: str, arguments=SCRIPT, **environ: str) -> set[str]:
         "gcc -D__CUDA_ARCH__=750 -E  $CXX_FLAGS \"-I/cuda/bin/../include\" -x c++ -o 'a.i' ",
     ],
 )
-def test_a_simple_text_depends_on_the_variables_that_it_names(text):
+def test_simple_shell_text_depends_only_on_the_variables_it_names(text):
     found = variables_in(text)
     assert "CXX_FLAGS" in found and WHOLE not in found
     assert found > OF_SHELLS and "NVCCACHE_DIR" not in variables_in(f"{text} $NVCCACHE_DIR")
@@ -83,7 +83,7 @@ PATH=/x
 """
 
 
-def test_any_other_text_depends_on_all_variables():
+def test_complex_shell_text_depends_on_all_variables():
     for text in (*OTHER_TEXTS.strip().split("\n"), "x=se\n${x}t", 'x="a\n$b"', "ev\\\nal x"):
         assert variables_in(text, 'exec g++ "$@"') == {WHOLE}, text
     assert variables_in() == {WHOLE}
@@ -126,11 +126,11 @@ def test_a_shell_shows_no_program_a_variable_that_its_text_does_not_name(shell):
         (["/bin/bash", "-c", "exec g++"], {}, True),  # over ssh it reads ~/.bashrc
     ],
 )
-def test_variables_that_decide_what_a_shell_reads(arguments, environ, is_whole):
+def test_variables_such_as_bash_env_make_a_shell_depend_on_all_variables(arguments, environ, is_whole):
     assert (WHOLE in variables_in("exec g++", arguments=arguments, **environ)) == is_whole
 
 
-def test_variables_that_change_each_time():
+def test_shell_variables_that_change_each_time_are_detected():
     for word in ("RANDOM", "SRANDOM", "SECONDS", "EPOCHREALTIME", "BASHPID", "PPID"):
         assert changing_variable([b"x", f"echo ${{{word}}}".encode()]) == word
         assert changing_variable([f"echo ${word}IZE $MY{word}".encode(), b""]) == ""

@@ -49,7 +49,7 @@ def test_files_programs_and_libraries_are_read_with_what_they_hold(place):
     assert made.is_observed
 
 
-def test_what_was_not_observed_in_full_has_no_input_record(place):
+def test_an_incomplete_observation_gives_no_input_record(place):
     with pytest.raises(UnreadableError, match="could not be observed: it is static"):
         inputs(place).input_record(Observation([ran()], set(), "it is static"), subject())
 
@@ -58,7 +58,7 @@ def loading(name: str, *paths: str):
     return ran(name, loaded={path: signatures.signature_of(path) for path in paths})
 
 
-def test_libraries_are_those_that_were_loaded(place, monkeypatch):
+def test_loaded_libraries_are_recorded_as_inputs(place, monkeypatch):
     cached = place / "ld.so.cache"
     cached.write_bytes(b"libx.so\0/lib/libx.so\0")
     monkeypatch.setattr(facts, "CACHE_OF_LOADER", str(cached))
@@ -75,7 +75,7 @@ def test_libraries_are_those_that_were_loaded(place, monkeypatch):
 @pytest.mark.parametrize(
     "appears", ["preload", "early/libx.so", "lib/libx.so", "own/libx.so", "own/glibc-hwcaps"]
 )
-def test_a_library_that_would_be_found_first_is_another(place, monkeypatch, appears):
+def test_a_library_appearing_earlier_on_the_search_path_is_a_change(place, monkeypatch, appears):
     """Also one beside another library of the program, where run paths lead."""
     monkeypatch.setattr(loader, "PRELOAD_LIST", f"{place}/preload")
     for name in ("early", "lib", "own"):
@@ -138,7 +138,7 @@ def test_a_file_that_was_changed_since_the_call_began_has_no_input_record(place)
     assert inputs(place, since).input_record(Observation([ran(files=["a.h"])], set()), subject())
 
 
-def test_what_belongs_to_the_call_is_left_out(place):
+def test_scratch_files_outputs_and_kernel_files_are_not_recorded_as_inputs(place):
     """Its own files, tools' outputs, inputs in the key, and files that the kernel generates."""
     own = f"{place}/scratch/a.ii"
     process = ran(
@@ -196,7 +196,7 @@ def test_a_temporary_file_that_is_left_is_an_output(place):
         read_by(place, process, written={left}, of=subject(environ={**ENVIRON, "TMPDIR": str(place)}))
 
 
-def test_what_the_c_library_heeds_unseen_counts_always(place):
+def test_variables_that_libc_and_loader_read_are_always_recorded(place):
     assert {name for name, _ in read_by(place, ran()).variables} == {
         *environment.OF_LIBC,
         *environment.OF_LOADER,
@@ -278,7 +278,7 @@ def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
     assert kinds(made) == {"bin/ptxas": PROGRAM}
 
 
-def test_a_script_that_took_the_place_of_a_tool_meanwhile_is_no_part_of_the_call(place):
+def test_a_tool_replaced_during_the_call_prevents_a_record(place):
     """The tool is in the key by its content, so no other input record names it."""
     time.sleep(0.05)
     began = time.time_ns()
@@ -289,7 +289,7 @@ def test_a_script_that_took_the_place_of_a_tool_meanwhile_is_no_part_of_the_call
         inputs(place, began).tool_record(subject("bin/ptxas"))
 
 
-def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place):
+def test_a_file_written_outside_the_scratch_directory_prevents_a_record(place):
     for path in ("log", f"{place}/log", "sub/log"):
         process = ran("cat", written={path, f"{place}/scratch/a.ii", "/dev/null", "/proc/self/comm", "gone"})
         assert read_by(place, process), "it has been removed"
@@ -300,7 +300,7 @@ def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place)
         os.unlink(path)
 
 
-def test_what_is_written_to_where_it_lies_is_a_product_that_no_record_has(place):
+def test_modifying_an_existing_file_prevents_a_record(place):
     """A lock is opened in the same way, and stays as it is."""
     own = f"{place}/scratch/a.ii"
     for path in ("a.h", own):
@@ -330,7 +330,7 @@ def test_a_file_made_and_removed_by_a_tool_must_be_absent_next_time(place):
     assert not any("b.h" in name for names in made.names for name in names), "products are there now"
 
 
-def test_what_is_appended_to(place):
+def test_a_file_appended_to_outside_the_scratch_directory_is_found(place):
     def grown(*appended: str) -> str:
         return written_files.appended_file([ran("cat", appended={*appended})], f"{place}/scratch")
 

@@ -23,7 +23,7 @@ def test_the_working_directory_has_two_names(place, monkeypatch):
     assert len({*here}) == 3
 
 
-def test_mathematics_depends_on_the_class_if_it_is_libms(place, monkeypatch):
+def test_constant_folding_by_libm_depends_on_the_processor_class(place, monkeypatch):
     monkeypatch.setattr(facts, "answer", lambda topic, subject, *_: topic)
     monkeypatch.setattr(facts, "CACHE_OF_LOADER", "missing")
     (place / "libm.so.6").write_text("")
@@ -41,13 +41,13 @@ def test_a_fact_without_answer_leaves_no_input_record(place, monkeypatch):
         read_by(place, ran("g++", "-march=native"))
 
 
-def test_what_is_there_for_each_process_decides_nothing(place):
+def test_lookups_below_proc_self_are_not_recorded(place):
     names = {"/proc/self/never", "/dev/stdin", "/dev/fd/1", "/proc/thread-self/task/7/never"}
     made = read_by(place, ran("wrapper", absent=names))
     assert not any(set(made.directories) & {"/proc", "/proc/self", "/dev", "/dev/fd"})
 
 
-def test_what_is_in_dev_and_made_by_the_kernel_decides_by_being_there(place):
+def test_lookups_in_dev_sys_and_proc_are_recorded_by_existence_only(place):
     made = read_by(
         place, ran("wrapper", absent={"/dev/never", "/sys/never/x"}, found={"/proc/version": FILE})
     )
@@ -57,13 +57,13 @@ def test_what_is_in_dev_and_made_by_the_kernel_decides_by_being_there(place):
 
 
 @pytest.mark.parametrize("how", ["found", "absent"])
-def test_who_looks_at_another_process_has_no_input_record(place, how):
+def test_looking_at_another_process_in_proc_prevents_a_record(place, how):
     looked = {"/proc/1/cgroup": FILE} if how == "found" else {"/proc/1/cgroup"}
     with pytest.raises(UnreadableError, match="`/proc/1/cgroup` is of another process"):
         read_by(place, ran("wrapper", **{how: looked}))
 
 
-def test_who_leads_up_within_proc_has_no_input_record(place):
+def test_a_path_with_dot_dot_below_proc_prevents_a_record(place):
     name = "/proc/self/task/../cwd/a.h"
     with pytest.raises(UnreadableError, match="is not known"):
         read_by(place, ran("cc1plus", absent={name}))
@@ -72,7 +72,7 @@ def test_who_leads_up_within_proc_has_no_input_record(place):
 
 
 @pytest.mark.parametrize("name", ["sh", "cat", "wrapper", "python3"])
-def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, name):
+def test_files_that_unknown_programs_look_up_count_with_content_and_date(place, name):
     argv = ["-c", "x"] if name == "sh" else []
     made = read_by(place, ran(name, *argv, found={"a.h": FILE, "b.h": 0}))
     assert kinds(made)["a.h"] == SOURCE and "b.h" not in kinds(made)
@@ -100,7 +100,7 @@ def test_permissions_that_are_asked_for_count(place):
     assert [path for _, path in changes_since(made)] == ["b.h"]
 
 
-def test_who_finds_an_empty_standard_input_depends_on_that(place):
+def test_reading_empty_standard_input_is_recorded_as_an_input(place):
     kept = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     reads, writes = os.pipe()

@@ -29,7 +29,7 @@ def two_stages(place: Path) -> tuple[ObservedInputs, list[InputRecord]]:
     return call, [call.input_record(Observation([process], set()), subject()) for process in (one, other)]
 
 
-def test_a_call_has_read_what_each_of_its_stages_did(place):
+def test_inputs_of_a_call_are_the_union_of_its_stages_inputs(place):
     call, parts = two_stages(place)
     parts[1].dates = [("a.h", presence.status_of("a.h"))]
     made = call.union(parts, ENVIRON, ["copy.h"])
@@ -75,7 +75,7 @@ def test_the_whole_environment_stands_for_all_variables(place):
     assert call.union(parts, ENVIRON).variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
 
 
-def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
+def test_inputs_of_a_stage_hit_are_taken_over_with_their_digests(place):
     """Its record held a moment ago; changes since the call began would be noticed."""
     made = InputRecord()
     made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 64], [signatures.UNKNOWN]
@@ -85,7 +85,7 @@ def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
         inputs(place, signatures.signature_of("a.h")[4]).union([made], ENVIRON)
 
 
-def test_what_one_stage_reads_another_need_not_have_looked_for(place):
+def test_a_file_read_by_one_stage_replaces_lookups_by_others(place):
     call = inputs(place)
     reads = call.input_record(Observation([ran(files=["a.h"])], set()), subject())
     looks = ran(found={"a.h": stat.S_IFREG | 0o644, "b.h": stat.S_IFREG | 0o644}, links={"a.h", "b.h"})

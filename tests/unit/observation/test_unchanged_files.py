@@ -124,7 +124,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkey
     assert call.digest(BOTH[0], signatures.signature_of(BOTH[0])) == ""
 
 
-def test_what_has_just_changed_is_not_remembered(place, cache):
+def test_the_digest_of_a_just_changed_file_is_not_remembered(place, cache):
     """It could change again under the same signature."""
     assert digests_of(Call(cache, time.time_ns()), *BOTH) == fresh(*BOTH)
     assert records(cache) == []
