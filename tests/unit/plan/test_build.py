@@ -143,7 +143,7 @@ def test_an_unknown_tool_runs_but_is_not_cached():
     assert list(stage.argv) == ["newtool", "--in", "/s/a.cubin", "-o", "/s/a.extra"]
 
 
-def test_what_an_unknown_tool_names_may_be_read_after_it():
+def test_files_named_by_an_unknown_tool_are_inputs_of_later_stages():
     fatbinary = FATBINARY.replace("/s/a.cubin", "/s/a.extra")
     found = planned(*PIPELINE[:5], 'newtool "/s/a.cubin" "/s/a.extra"', fatbinary, COMPILE)
     assert "/s/a.extra" in _stage(found, "fatbinary").inputs
@@ -184,12 +184,12 @@ NOT_PLANNED = {
 
 
 @pytest.mark.parametrize("lines, detail", NOT_PLANNED.values(), ids=NOT_PLANNED)
-def test_what_is_not_explained_has_no_plan(lines, detail):
+def test_an_unexplained_dry_run_has_no_plan(lines, detail):
     bypass = _bypass(*lines)
     assert (bypass.reason, bypass.detail) == ("unexplained", detail)
 
 
-def test_what_was_asked_for_must_be_made():
+def test_a_plan_must_make_every_requested_output():
     for argv in ("-c a.cu -o other.o", "-MD -c a.cu"):
         assert _bypass(*PIPELINE, argv=argv).reason == "unexplained"
     planned(*PIPELINE, "rm /s/a.ptx")

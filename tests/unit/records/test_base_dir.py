@@ -76,7 +76,7 @@ def test_a_base_directory_that_is_a_link_is_where_it_leads(tmp_path):
 
 
 @pytest.mark.parametrize("kept", ["", "x", "3/x", "-1/x", "9" * 9000 + "/x", "1x/y", "/x", " 1/x", "+1"])
-def test_what_leads_above_the_base_directory_is_refused(kept):
+def test_paths_above_the_base_directory_are_refused(kept):
     with pytest.raises(ValueError):
         IN_ONE.decode(MARK + kept)
 

@@ -38,7 +38,7 @@ def test_nothing_differs_while_nothing_is_done(place, signed):
 
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("name", [name for name, change in CHANGES.items() if change.component != "call"])
-def test_a_change_is_named_as_what_it_is(place, name, signed):
+def test_each_kind_of_change_is_reported_by_name(place, name, signed):
     """By signatures and by contents; the launcher refuses more."""
     change = CHANGES[name]
     made = everything(signed)

@@ -151,7 +151,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-def test_what_is_no_record_of_ours_is_left_to_python(launcher, replay, place, kind) -> None:
+def test_replay_records_of_other_users_or_forms_are_left_to_python(launcher, replay, place, kind) -> None:
     if "another user" in kind and os.geteuid() != 0:
         pytest.skip("only root may give files away")
     STRANGE[kind](replay)

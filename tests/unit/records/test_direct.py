@@ -78,12 +78,12 @@ def written(answer: Answer | None) -> list[str]:
         ("-c a.cu b.cu -MD", None),
     ],
 )
-def test_names_follow_from_the_call(line, expected):
+def test_output_names_follow_from_the_command_line(line, expected):
     found = output_names.outputs_of(parse(line))
     assert (found and (found.products, found.dependency_file)) == expected
 
 
-def test_what_is_given_are_all_products_once():
+def test_a_result_must_have_each_product_exactly_once():
     wanted = Outputs(["a", "b"], "d", are_objects=True)
     assert wanted.match(["b", "a"], "d")
     for products, dependency_file in (
@@ -115,7 +115,7 @@ def test_an_answer_is_given_under_the_names_of_the_call(line, made, other, found
     assert (again.result.stdout, again.result.stderr, again.result.seconds) == (b"out\0", b"\xff\n", 2.5)
 
 
-def test_what_is_unlinked_first_follows_from_the_call():
+def test_the_call_not_the_record_decides_which_files_are_unlinked():
     """Otherwise a record could write through a link that nvcc replaces."""
     made = given("a.o")
     made.products = [("a.o", DIGEST, False)]
@@ -153,7 +153,7 @@ def test_paths_of_a_shared_answer_are_those_of_the_checkout():
     "roles",
     [[], ["x"], ["1"], ["-1"], ["0.0"], ["=/x"], ["9" * 4000], ["0", "0"], ["0", "link/a.o"], ["link/a.o"]],
 )
-def test_no_record_decides_what_is_written(roles):
+def test_the_call_not_the_record_decides_which_files_are_written(roles):
     """Also one of a remote: it gives all products of the call and nothing else."""
     result = result_of(given("out/a.o", "out/a.d"), WHOLE)
     assert written(answer_of(result, WHOLE)) == ["out/a.o", "out/a.d"]
@@ -208,7 +208,7 @@ def key(
         ("-c a.cu -I x", "-c a.cu --include-path=x", True),
     ],
 )  # fmt: skip
-def test_what_decides_is_in_the_key_and_names_of_outputs_are_not(line, other, is_same):
+def test_effective_options_are_in_the_key_and_output_names_are_not(line, other, is_same):
     for scope in (BELOW_BASE, SAME_DIRECTORY):
         assert (key(line, scope) == key(other, scope)) == is_same
 

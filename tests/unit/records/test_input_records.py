@@ -56,7 +56,7 @@ def test_an_input_record_of_one_checkout_speaks_of_the_files_of_another():
     assert b"/base/one" not in body
 
 
-def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
+def test_relative_paths_in_an_input_record_need_a_base_directory():
     body = input_records.encode(odd_input_record("x"), Relocation("/base", "/base/one/deep"))
     for relocation in (NOWHERE, Relocation("/base", "/base")):
         with pytest.raises(ValueError):
@@ -113,14 +113,14 @@ def test_hints_that_could_outlive_a_change_are_dropped(place):
     [([], True), (["-x.h", "-sub"], True), (["dfolder", "-x.h"], True), (["xtool"], False),
      (["+b.h"], False), (["!loop"], False), (["-dangling"], False), (["dsame"], False)],
 )  # fmt: skip
-def test_a_directory_stands_for_names_of_which_every_change_shows_in_it(place, names, lasts):
+def test_a_directory_signature_replaces_names_whose_changes_it_shows(place, names, lasts):
     (place / "listed/dangling").symlink_to("nowhere")
     found = input_records.signature_of_directory("listed", names, time.time_ns() + LATER)
     assert found == (signatures.signature_of("listed") if lasts else signatures.UNKNOWN)
 
 
 @pytest.mark.parametrize("directory", ["listed", "never", "/proc/sys", "/sys/kernel"])
-def test_a_directory_that_is_written_to_or_says_nothing_stands_for_nothing(place, directory):
+def test_a_recently_changed_directory_has_no_usable_signature(place, directory):
     os.utime("listed")  # a build writes one file after the other
     since = time.time_ns() + (10**9 if directory == "listed" else LATER)
     assert input_records.signature_of_directory(directory, ["-x"], since) == signatures.UNKNOWN
@@ -197,7 +197,7 @@ def test_a_directory_is_looked_into_only_if_its_signature_differs(place):
     assert differences(made) == [("appeared", "early/other.h")]
 
 
-def test_another_user_is_asked_what_he_may_read(place, monkeypatch):
+def test_a_record_of_another_user_checks_that_paths_are_readable(place, monkeypatch):
     made = everything()
     made.reader = "another"
     assert differences(made) == []

@@ -181,7 +181,7 @@ def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
 
 
 @pytest.mark.parametrize(("age", "is_marked"), [(0, False), (24 * 3600, True)])
-def test_what_an_answer_rests_on_is_marked_a_few_times_a_day(place, age, is_marked):
+def test_records_and_blobs_behind_a_hit_are_marked_used_a_few_times_a_day(place, age, is_marked):
     """It is needed again when a file has changed, and the launcher does not mark it."""
     cache = Store(str(place.parent / "cache"))
     digest = keys.digest_bytes(b"intermediate")

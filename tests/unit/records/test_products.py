@@ -90,7 +90,7 @@ def second_name(path: Path) -> None:
         (link, OLD, True, True),
     ],
 )
-def test_what_lies_there_is_written_into_or_replaced_as_the_tools_do(
+def test_existing_outputs_are_overwritten_or_replaced_as_by_nvccs_tools(
     destination, lie_there, old, unlink_first, is_replaced
 ):
     target = destination.with_name("target")
@@ -106,7 +106,7 @@ def test_what_lies_there_is_written_into_or_replaced_as_the_tools_do(
     assert stat.S_IMODE(target.stat().st_mode) == (0o640 if old is not None else 0o666 & ~umask)
 
 
-def test_what_may_not_be_unlinked_is_written_into_as_the_assembler_does(destination):
+def test_an_output_that_cannot_be_unlinked_is_overwritten_in_place(destination):
     """Seen with gas: in a directory that cannot be written to, and in another user's sticky one."""
     destination.write_bytes(OLD)
     for mode in (0o555, 0o1777):
@@ -123,7 +123,9 @@ def test_what_may_not_be_unlinked_is_written_into_as_the_assembler_does(destinat
 @pytest.mark.usefixtures("a_file_system")
 @pytest.mark.parametrize("unlink_first", [False, True])
 @pytest.mark.parametrize("name", ["directory", "missing/a.o", "pipe", "null", ""])
-def test_what_cannot_be_written_or_is_no_file_raises(destination, monkeypatch, name, unlink_first):
+def test_writing_a_product_to_an_unwritable_or_special_file_raises(
+    destination, monkeypatch, name, unlink_first
+):
     monkeypatch.chdir(destination.parent)
     os.mkdir("directory")
     os.mkfifo("pipe")
@@ -191,7 +193,7 @@ BEFORE = {
 @pytest.mark.usefixtures("a_file_system")
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 @pytest.mark.parametrize("unlink_first", [False, True])
-def test_whatever_fails_no_part_of_a_product_is_left(destination, monkeypatch, before, unlink_first):
+def test_a_failed_write_leaves_no_partial_product(destination, monkeypatch, before, unlink_first):
     """Each call of each step fails in turn: what is left is the old file, the whole product, or nothing."""
     failures = 0
     for step in STEPS:
@@ -331,14 +333,14 @@ def test_a_product_that_the_store_has_lost_leaves_everything_as_it_was(cache, co
 
 
 @pytest.mark.parametrize("path", ["missing/a.o", "taken", "nul\0"])
-def test_where_one_file_cannot_be_written_nvcc_is_left_to_say_why(cache, path):
+def test_an_unwritable_output_is_left_for_nvcc_to_report(cache, path):
     os.mkdir("taken")
     for product, dependency_file in ((path, "a.d"), ("a.o", path)):
         assert restore(answer((product, OBJECT, True), dependency_file=dependency_file), cache) == UNWRITABLE
         assert set(os.listdir()) <= {"taken", "a.d"}
 
 
-def test_what_a_query_says_is_given_as_text(cache):
+def test_query_output_is_returned_as_standard_output(cache):
     given = answer((STANDARD_OUTPUT, OBJECT, False))
     assert restore(given, cache) == RESTORED
     assert given.result.stdout == OBJECT

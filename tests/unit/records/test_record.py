@@ -206,7 +206,7 @@ def test_an_entry_that_cannot_be_understood_in_a_checkout_is_passed_over_and_sta
 # What may repeat secrets of a command line.
 
 
-def test_what_is_private_is_only_for_its_user_and_never_sent(header, cache):
+def test_private_records_are_readable_only_by_their_user_and_not_sent(header, cache):
     inputs, key = read(header), "1" * 64
     Path(cache.root).mkdir(exist_ok=True)
     Path(cache.root).chmod(0o2775)  # a shared cache
@@ -237,7 +237,7 @@ def test_what_is_private_is_only_for_its_user_and_never_sent(header, cache):
         body_of(*[keys.digest_bytes(b"a").encode(), b"b", b"c"] * 17),
     ],
 )
-def test_what_is_no_record_is_absent_and_removed(header, cache, body):
+def test_a_malformed_record_is_absent_and_removed(header, cache, body):
     key = add(cache, read(header))
     put(cache, body)
     assert (stored_keys(cache), found_key(cache)) == ([], "")
@@ -269,7 +269,7 @@ def test_an_entry_that_cannot_be_understood_leaves_the_others(header, cache):
 # Export and import of records.
 
 
-def test_what_tells_of_this_machine_does_not_leave_it(cache, tmp_path):
+def test_signatures_and_user_are_removed_from_a_record_before_sending(cache, tmp_path):
     result = result_of_everything()
     key = add_state(cache, tmp_path / "x.h", "int x;\n", result)
     here = encoded(cache)

@@ -28,7 +28,7 @@ from replays import LEFT_TO_PYTHON, Launcher, stand_alone
 from world import ARGUMENTS, DIGEST, OBJECT, answer_of_call, holds, make_again, replayed
 
 
-def test_what_was_recorded_is_given(recorded, place, cache):
+def test_the_launcher_replays_the_recorded_products_and_output(recorded, place, cache):
     """With the event as Python would have it."""
     found = recorded.ask(ARGUMENTS)
     given = answer_of_call()
@@ -71,7 +71,7 @@ def test_the_build_is_as_python_finds_it(recorded, place, cache, shells):
     [ARGUMENTS[:4], ["-c", "a.cu", "-odir", "out"], ["-unheard-of", "-o", "out/a.o", "-c", "a.cu"]],
     ids=str,
 )
-def test_whatever_names_the_outputs_is_replayed(launcher, compiler, arguments):
+def test_a_call_is_replayed_however_its_outputs_are_named(launcher, compiler, arguments):
     given = answer_of_call()
     given.dependency_file, given.rule = "", None
     assert launcher.record(compiler, arguments, replayed(), given)
@@ -80,7 +80,7 @@ def test_whatever_names_the_outputs_is_replayed(launcher, compiler, arguments):
 
 
 @pytest.mark.parametrize("size", [0, 1, (2 << 20) - 1, 2 << 20, (3 << 20) + 5])
-def test_products_of_any_size(launcher, compiler, cache, size):
+def test_products_of_any_size_are_replayed(launcher, compiler, cache, size):
     """Those of 2 MiB and more are followed by a checksum in the cache."""
     content = os.urandom(size)
     cache.add_blob(keys.digest_bytes(content), content, compress=False)
@@ -141,7 +141,7 @@ UNRECORDED = {
 
 
 @pytest.mark.parametrize("what", UNRECORDED)
-def test_what_the_launcher_could_not_check_or_do_is_not_recorded(launcher, compiler, what):
+def test_results_that_the_launcher_cannot_check_are_not_recorded(launcher, compiler, what):
     made, given = replayed(), answer_of_call()
     assert launcher.record(compiler, ARGUMENTS, made, given)
     UNRECORDED[what](made, given, launcher)
@@ -170,7 +170,7 @@ static ssize_t read_and_touch(int file, void *room, size_t size)
 """
 
 
-def test_what_was_touched_is_signed_again_once_its_dates_can_be_trusted(launcher, compiler, cache):
+def test_touched_files_get_new_signatures_once_their_dates_are_reliable(launcher, compiler, cache):
     made = replayed()
     made.directories.append("parts")
     made.names.append(["-a.h"])
@@ -271,7 +271,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("what", GIVEN)
-def test_what_a_process_is_given_counts_where_it_was_asked_for(launcher, compiler, what):
+def test_process_attributes_that_a_tool_queried_are_checked_on_replay(launcher, compiler, what):
     if what == "processors" and len(os.sched_getaffinity(0)) == 1:
         pytest.skip("there is but one")
     launcher.become = {"stdin": None}  # the same as ours
@@ -306,7 +306,7 @@ def test_another_reader_has_no_answer(recorded, place, who):
     assert recorded.ask(ARGUMENTS).is_answer
 
 
-def test_what_nothing_can_depend_on_is_not_in_the_whole_environment(launcher, compiler):
+def test_variables_without_effect_are_ignored_in_the_whole_environment(launcher, compiler):
     made = replayed()
     made.variables = [("*", environment.digest_of("*", launcher.environ))]
     assert launcher.record(compiler, ARGUMENTS, made, answer_of_call())
@@ -333,7 +333,7 @@ def test_a_large_log_is_pythons_to_fold(recorded, cache):
 
 
 @pytest.mark.parametrize("which", ["replay", "blob"])
-def test_what_has_not_been_used_for_long_is_pythons_to_mark(recorded, cache, which):
+def test_files_not_used_for_hours_are_left_to_python_to_mark(recorded, cache, which):
     (path,) = Path(cache.root).glob(f"{which}-*/*/*")
     os.utime(path, (1, time.time() - 7 * 3600))
     assert not holds(recorded)
@@ -401,7 +401,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("case", STREAMS)
-def test_what_cannot_be_written_as_nvcc_writes_it_is_pythons(launcher, compiler, place, case):
+def test_query_answers_to_unusual_streams_are_left_to_python(launcher, compiler, place, case):
     launcher.environ["PWD"] = str(place)  # or the shell would set it
     assert query(launcher, compiler)
     redirected, is_left = STREAMS[case]

@@ -34,7 +34,7 @@ def shim(launcher: Launcher, place: Path, name: str = "shims/nvcc") -> Launcher:
     )
 
 
-def test_a_masquerade(launcher: Launcher, place: Path, compiler: str) -> None:
+def test_a_call_through_a_shim_named_nvcc_is_replayed(launcher: Launcher, place: Path, compiler: str) -> None:
     masquerade = shim(launcher, place)
     assert record(masquerade, compiler)
     assert holds(masquerade)
@@ -43,7 +43,7 @@ def test_a_masquerade(launcher: Launcher, place: Path, compiler: str) -> None:
 
 
 @pytest.mark.parametrize("change", ["appears", "is executable now"])
-def test_another_nvcc_before_the_one_on_path(
+def test_an_nvcc_appearing_earlier_on_path_prevents_a_replay(
     launcher: Launcher, place: Path, compiler: str, change: str
 ) -> None:
     (place / "parts/nvcc").write_text("no program")
@@ -59,7 +59,9 @@ def test_another_nvcc_before_the_one_on_path(
     assert not holds(masquerade)
 
 
-def test_a_bare_name(launcher: Launcher, place: Path, compiler: str) -> None:
+def test_a_bare_nvcc_is_replayed_until_path_finds_another(
+    launcher: Launcher, place: Path, compiler: str
+) -> None:
     path = f"{place}/parts:{place}/compiler"
     bare = Launcher(
         launcher.program, launcher.environ["NVCCACHE_DIR"], {**ENVIRON, "PATH": path}, launcher.front
@@ -87,7 +89,9 @@ def test_settings_in_a_file(launcher: Launcher, place: Path, compiler: str) -> N
     assert not holds(launcher)
 
 
-def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, compiler: str) -> None:
+def test_an_nvcc_that_appeared_during_the_compile_prevents_a_record(
+    launcher: Launcher, place: Path, compiler: str
+) -> None:
     """It appeared during the compile, which did not find it."""
     masquerade = shim(launcher, place)
     shutil.copy(compiler, place / "parts/nvcc")
@@ -109,7 +113,9 @@ def test_launcher_and_python_agree_on_any_spelling_of_the_cache_directory(
     assert holds(launcher)
 
 
-def test_the_default_directory(launcher: Launcher, compiler: str, place: Path, stored: Store) -> None:
+def test_the_launcher_finds_the_default_cache_directory(
+    launcher: Launcher, compiler: str, place: Path, stored: Store
+) -> None:
     del launcher.environ["NVCCACHE_DIR"]
     cases = (("XDG_CACHE_HOME", "xdg", "xdg"), ("HOME", "h", "h/.cache"))
     for name, value, where in cases:
@@ -155,7 +161,7 @@ def test_new_files_have_the_umask(recorded: Launcher) -> None:
     assert [os.stat(f"out/{name}").st_mode & 0o777 for name in ("a.o", "a.d")] == [0o600] * 2
 
 
-def test_a_pipe_without_reader(recorded: Launcher) -> None:
+def test_a_replay_writes_products_though_its_streams_are_broken_pipes(recorded: Launcher) -> None:
     """Only the products are checked, not nvcc's streams."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -185,7 +191,7 @@ def test_python_gets_the_signals_as_they_were(recorded: Launcher, place: Path, c
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("name", ["out/a.o", "out/a.d"])
-def test_a_product_that_takes_what_is_said_is_left_to_nvcc(
+def test_a_product_that_is_also_stdout_or_stderr_is_left_to_nvcc(
     recorded: Launcher, name: str, stream: str
 ) -> None:
     """Messages and product would overwrite each other: neither the launcher nor Python answers."""

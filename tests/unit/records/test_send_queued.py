@@ -210,7 +210,7 @@ def test_damaged_record_is_replaced(far, record_of, junk):
     assert keys_far(far) == keys_in(cache.find_record(*RECORD))
 
 
-def test_what_is_private_gone_or_of_this_machine_is_not_sent(cache, record_of):
+def test_private_missing_and_machine_specific_objects_are_not_sent(cache, record_of):
     for bucket in (store.OBJECT, store.REPLAY, store.MEMO):
         digest = keys.digest_bytes(b"text")
         cache.add_blob(digest, b"text", compress=False)

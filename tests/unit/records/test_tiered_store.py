@@ -76,7 +76,7 @@ def valid_entries(cache: TieredStore, lookup_key: LookupKey = FRONT) -> list[Ent
     return held(cache, lookup_key, cache.remote_records)
 
 
-def test_what_the_settings_name_is_asked(there, tmp_path):
+def test_the_configured_remotes_are_queried(there, tmp_path):
     one, two = f"file://{tmp_path}/one", f"file://{tmp_path}/two"
     (tmp_path / "two").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
@@ -92,7 +92,7 @@ def without_remotes(cache: Store) -> Store:
     return Store(cache.root)
 
 
-def test_no_blob_is_taken_that_is_larger_than_what_is_sent(here, tier, monkeypatch):
+def test_blobs_over_the_upload_size_limit_are_not_fetched(here, tier, monkeypatch):
     tier.content[store.BLOB, DIGEST] = b"r" + CONTENT
     monkeypatch.setattr(tiered_store, "LARGEST", len(CONTENT))
     assert here.read_blob(DIGEST) is None
@@ -101,7 +101,7 @@ def test_no_blob_is_taken_that_is_larger_than_what_is_sent(here, tier, monkeypat
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_a_blob_is_had_from_elsewhere_once_and_kept_as_it_was_there(there, here, tier, compress):
+def test_a_remote_blob_is_fetched_once_and_stored_with_its_compression(there, here, tier, compress):
     content = CONTENT * 5000
     digest = keys.digest_bytes(content)
     there.add_blob(digest, content, compress=compress)
@@ -131,7 +131,7 @@ def test_a_readonly_cache_uses_what_it_receives_and_keeps_nothing(there, tier, t
     assert not os.path.exists(tmp_path / "readonly")
 
 
-def test_an_entry_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
+def test_a_matching_entry_is_found_on_the_remote(there, here, tier, tmp_path):
     key = add_state(there, tmp_path / "x.h", "int x;\n", Result(stdout=b"said"))
     send_all(there, tier)
     assert held(here) == []
@@ -142,7 +142,7 @@ def test_an_entry_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
     assert valid_entries(here) == []
 
 
-def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, tmp_path):
+def test_file_signatures_in_received_records_are_ignored(there, here, tier, tmp_path):
     """By a forged signature a file would count as unchanged, whatever its content."""
     made = read(_written(tmp_path / "x.h", "int x;\n"))
     made.digests = [keys.digest_bytes(b"another content")]
@@ -185,7 +185,7 @@ def test_record_that_names_too_much_is_rejected(there, here, tier, tmp_path, mul
     assert tier.broken == 1
 
 
-def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path):
+def test_local_entries_come_before_remote_ones(there, here, tier, tmp_path):
     """For the same inputs, the remote is not queried."""
     path = tmp_path / "x.h"
     key = add_state(there, path, "int x;\n", Result(stdout=b"theirs"))
@@ -199,7 +199,7 @@ def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path
     assert [(entry.key, entry.is_received) for entry in valid_entries(here)] == [(other, True)]
 
 
-def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_path):
+def test_entries_of_all_remotes_are_considered(there, here, tier, tmp_path):
     path, bodies = tmp_path / "x.h", []
     for name, text in (("one", "int x;\n"), ("two", "int y;\n")):
         cache = Store(str(tmp_path / name))
@@ -210,7 +210,7 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
     assert tier.broken == 1
 
 
-def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there, here, tier, tmp_path):
+def test_a_received_entry_is_stored_with_local_signatures(there, here, tier, tmp_path):
     key = add_state(there, tmp_path / "x.h", "int x;\n")
     send_all(there, tier)
     long_ago = time.time() - 1000
@@ -224,7 +224,7 @@ def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there,
     assert [each.is_received for each in valid_entries(here)] == [False]
 
 
-def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
+def test_received_objects_are_not_uploaded_again(there, here, tier, tmp_path):
     add_state(there, tmp_path / "x.h", "int x;\n")
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
@@ -234,7 +234,7 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
     assert not here.published
 
 
-def test_what_is_received_replaces_no_entry_of_ones_own(there, here, tier, tmp_path):
+def test_received_entries_do_not_replace_local_ones(there, here, tier, tmp_path):
     """A record may claim any keys for its entries, but only counts under its own front key."""
     key = add_state(here, tmp_path / "x.h", "int x;\n", Result(stdout=b"ours"))
     other = LookupKey(keys.digest_bytes(b"other front"), NOWHERE)
