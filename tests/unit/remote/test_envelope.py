@@ -28,7 +28,7 @@ def test_a_name_is_a_hash_of_bucket_and_key():
     assert envelope.name_of("blob", KEY) == f"2/{digest[:2]}/{digest}"
 
 
-def test_every_byte_counts():
+def test_any_changed_byte_of_an_envelope_is_detected():
     content = envelope.seal("blob", KEY, BODY)
     for position in range(len(content)):
         changed = bytearray(content)

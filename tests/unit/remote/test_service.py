@@ -29,7 +29,7 @@ def s3_error(status, code):
     return says(status, f"<Error><Code>{code}</Code><Message>of SECRET</Message></Error>".encode())
 
 
-def test_words_are_those_that_are_counted():
+def test_every_remote_fault_has_a_message_and_a_counter():
     # A remote that is not used sends no message.
     assert set(services.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
     assert {*services._CODES, *services._PHRASES} <= set(outcomes.REMOTE_FAULTS)
@@ -138,7 +138,7 @@ def test_credentials_of_azure_come_from_its_variables():
     assert options(text, AZURE_STORAGE_SAS_TOKEN="?t")["sas_token"] == "t"
 
 
-def test_its_threads_are_few_and_tools_get_no_variable_for_it(monkeypatch):
+def test_opendal_uses_two_threads_without_setting_a_variable_for_tools(monkeypatch):
     variables = {}
     monkeypatch.setattr("os.putenv", variables.__setitem__)
     opened("http://127.0.0.1:1")

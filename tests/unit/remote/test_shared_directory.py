@@ -46,7 +46,7 @@ PLANTED = {
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
-def test_what_others_leave_in_the_place_of_a_file_is_absent(shared, top, plant):
+def test_special_files_in_place_of_a_shared_object_count_as_absent(shared, top, plant):
     (top / NAME).parent.mkdir(parents=True)
     plant(top / NAME)
     assert shared.get(NAME, 10) is None
@@ -83,7 +83,7 @@ def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(shared, to
     assert [entry.name for entry in top.glob("1/ab/.*")] == []
 
 
-def test_permissions_are_those_of_the_directory(shared, top):
+def test_shared_files_get_the_permissions_of_the_directory(shared, top):
     top.chmod(0o2775)
     shared.put(NAME, b"x")
     assert stat.S_IMODE((top / NAME).stat().st_mode) == 0o664

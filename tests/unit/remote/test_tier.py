@@ -136,7 +136,7 @@ def test_absence_is_no_fault_and_bad_credentials_are(place):
 @pytest.mark.parametrize(
     ("text", "word"), [("s3://bucket", "not_installed"), ("file:///nowhere/mnt", "unusable_directory")]
 )
-def test_what_may_be_there_at_any_time_is_logged_and_no_outage(place, own_pool, monkeypatch, text, word):
+def test_a_missing_package_or_directory_is_logged_without_an_outage(place, own_pool, monkeypatch, text, word):
     monkeypatch.setitem(sys.modules, "opendal", None)
     tier = place.tier(text)
     assert get(tier) is None

@@ -78,6 +78,6 @@ RIGHT = {"ca": "own.pem", "cert": "own.pem", "key": "own.key", "token_file": "to
         pytest.param({"cert": "other.pem", "key": "other.key"}, faults.UNREACHABLE, id="unknown client"),
     ],
 )
-def test_certificates_and_a_token_decide(engine, certificates, files, expected):
+def test_the_engine_accepts_only_the_right_certificates_and_token(engine, certificates, files, expected):
     given = {name: file for name, file in (RIGHT | files).items() if file}
     assert word_of(engine, certificates, **given) == expected

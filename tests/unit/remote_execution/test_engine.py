@@ -74,7 +74,7 @@ def test_large_content_goes_and_comes_as_a_stream(serve, tmp_path, cache):
         (fake_engine.SILENT, faults.UNREACHABLE),
     ],
 )
-def test_each_trouble_has_its_word(serve, work, monkeypatch, trouble, word):
+def test_each_failure_of_an_engine_has_its_fault_word(serve, work, monkeypatch, trouble, word):
     if trouble == fake_engine.SILENT:
         monkeypatch.setattr(client, "_CALL_SECONDS", 0.5)
     assert word_of(serve(trouble), work, "?deadline=30&queue=1") == word

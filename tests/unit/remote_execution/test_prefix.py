@@ -53,7 +53,7 @@ def srun(tmp_path, cache):
     return Srun(tmp_path, cache)
 
 
-def test_what_the_tool_says_comes_back_without_the_launchers_words(srun, tmp_path, cache):
+def test_stderr_of_a_tool_is_returned_without_launcher_messages(srun, tmp_path, cache):
     srun.work = copying(tmp_path, cache)
     back = srun.run()
     assert back.outputs == {"out.txt": b"b\na\n"}
@@ -92,7 +92,7 @@ def test_tools_are_copied_once_and_checked(srun):
         ('sed -i "s/--inhibit-cache.*/--inhibit-cache \\/nowhere/" "$2"; exec "$@"', faults.FAILED),
     ],
 )
-def test_each_trouble_has_its_word(srun, body, word):
+def test_each_failure_of_a_launcher_has_its_fault_word(srun, body, word):
     assert srun.word(body, queue=1.0, deadline=2.0) == word
 
 
@@ -137,7 +137,7 @@ def _full(*args):
     raise OSError(errno.ENOSPC, "no")
 
 
-def test_what_killed_calls_have_left_goes_after_two_days(srun):
+def test_directories_left_by_killed_calls_are_removed_after_two_days(srun):
     names = ["away-old", "away-new", "tools-old", "mine"]
     for name in names:
         (srun.shared / name / "below").mkdir(parents=True)
@@ -147,7 +147,7 @@ def test_what_killed_calls_have_left_goes_after_two_days(srun):
     assert [name for name in names if (srun.shared / name).exists()] == ["away-new", "tools-old", "mine"]
 
 
-def test_words_of_any_form_arrive_as_they_are(srun):
+def test_arguments_with_special_characters_reach_the_tool_unchanged(srun):
     """Also through a launcher that joins them, as ssh does."""
     work = srun.work
     srun.work = Work(
@@ -176,5 +176,5 @@ def test_outputs_of_a_sent_stage_do_not_name_the_directory_it_ran_in(srun):
         ('sed -i 1s/0/137/ "$folder/report"', faults.FAILED),
     ],
 )
-def test_what_is_not_as_the_worker_made_it_is_not_taken(srun, damage, word):
+def test_damaged_outputs_of_a_worker_are_rejected(srun, damage, word):
     assert srun.word(f'folder=${{2%/*}}; out=$folder/{SCRATCH_NAME}/out.txt; "$@"; {damage}; exit 0') == word

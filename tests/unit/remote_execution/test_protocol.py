@@ -27,7 +27,7 @@ def test_the_descriptors_are_those_of_the_protocol(tmp_path):
     assert both[0] == both[1]
 
 
-def test_numbers_are_those_of_the_published_interface():
+def test_protocol_field_numbers_match_the_published_interface():
     """On the wire: field 6 of an Execute request is the digest, 7 of a command its output paths."""
     request = messages.ExecuteRequest(action_digest={"hash": "ab", "size_bytes": 3})
     assert protocol.serialized(request) == b"\x32\x06\x0a\x02ab\x10\x03"

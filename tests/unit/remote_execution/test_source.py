@@ -158,7 +158,7 @@ def test_a_bug_surfaces_where_that_is_wanted(schedule_of):
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_a_call_that_ends_waits_for_nothing_that_is_away(schedule_of, is_wanted):
+def test_an_ending_call_does_not_wait_for_remote_stages(schedule_of, is_wanted):
     there = FakeMachines()
     schedule = schedule_of(there, DEVICE, CICC)
     wait_until(schedule, is_away, 1)
@@ -167,7 +167,7 @@ def test_a_call_that_ends_waits_for_nothing_that_is_away(schedule_of, is_wanted)
     assert there.free_slots() == JOBS
 
 
-def test_no_more_are_away_at_once_than_is_set():
+def test_remote_stages_are_limited_to_the_configured_number():
     here, there = FakeMachines(), FakeMachines()
     first, _ = (each.offer(StageRun(0, CICC)) for each in (here, there))
     assert not there.offer(StageRun(0, CICC))
@@ -208,7 +208,7 @@ def test_outputs_are_written_where_the_stage_would_have_written_them(tmp_path, s
     assert "a.module_id" in described.inputs and "a.module_id" not in described.outputs
 
 
-def test_an_output_with_the_path_where_it_was_made_is_not_taken(sent):
+def test_an_output_that_names_the_remote_directory_is_rejected(sent):
     with pytest.raises(ExecutorError) as caught:
         sent(ptx=f".file {SCRATCH_NAME}/a".encode())
     assert caught.value.fault == faults.FAILED

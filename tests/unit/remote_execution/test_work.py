@@ -61,7 +61,7 @@ def test_a_variable_that_its_tool_asks_for_keeps_a_stage_here(kind):
     assert work.may_be_sent(found, {"HOME": "/home/u", "SECRET": "x"})
 
 
-def test_of_the_environment_only_what_the_c_library_heeds_is_sent():
+def test_only_variables_that_libc_reads_are_sent():
     environ = {"LC_ALL": "C", "GLIBC_TUNABLES": "a=b", "SECRET": "x", "PATH": "/bin", "LANG": ""}
     assert work.forwarded_variables(environ) == [("GLIBC_TUNABLES", "a=b"), ("LC_ALL", "C")]
 
@@ -91,7 +91,7 @@ def test_a_file_that_a_word_names_goes_along(tmp_path):
     assert not any(str(tmp_path) in word for word in sent.arguments)
 
 
-def test_what_lies_outside_the_scratch_directory_is_not_sent():
+def test_files_outside_the_scratch_directory_are_not_sent():
     found = stage("ptxas", planned())
     with pytest.raises(ExecutorError):
         work.describe_stage(found, found.argv, ["/elsewhere/a.ptx"], "/s", TOOL, {})
