@@ -16,7 +16,7 @@ ALL_RUN = ["device_preprocess", "cicc", "ptxas"]
 ALL_HIT = [f"({kind})" for kind in ALL_RUN]
 
 
-def test_what_one_call_has_made_the_next_one_finds(toolkit: Toolkit) -> None:
+def test_a_repeated_compile_finds_every_stage(toolkit: Toolkit) -> None:
     first = toolkit.compile()
     assert (first.status, first.leave_to_nvcc, stages(first)) == (0, "", ALL_RUN)
     assert first.product == "a.cubin"
@@ -42,7 +42,7 @@ def test_nothing_is_left_in_the_scratch_directory(toolkit: Toolkit) -> None:
         ("0", [line.replace("ptxas", "no-ptxas", 1) for line in cubin()], "missing_program"),
     ],
 )
-def test_what_is_not_understood_is_left_to_nvcc(
+def test_an_unexplained_dry_run_is_left_to_nvcc(
     toolkit: Toolkit, status: str, lines: list[str], reason: str
 ) -> None:
     toolkit.status.write_text(status)
@@ -88,7 +88,9 @@ def test_the_limit_is_kept_after_each_call(toolkit: Toolkit) -> None:
 
 
 @pytest.mark.parametrize(("limit", "is_kept"), [("20K", False), ("20M", True)])
-def test_what_a_remote_gave_counts_for_the_limit(toolkit: Toolkit, limit: str, is_kept: bool) -> None:
+def test_objects_fetched_from_a_remote_count_towards_the_size_limit(
+    toolkit: Toolkit, limit: str, is_kept: bool
+) -> None:
     url = f"file://{toolkit.folder}/remote"
     (toolkit.folder / "remote").mkdir()
     toolkit.write("a.cu", f'const char *a = "{os.urandom(40_000).hex()}";\n')

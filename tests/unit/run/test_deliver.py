@@ -37,7 +37,7 @@ def test_stages_after_a_failure_print_nothing(toolkit: Toolkit) -> None:
     assert list(toolkit.work.glob("*.cubin")) == []
 
 
-def test_what_came_before_a_failure_is_found_again(toolkit: Toolkit) -> None:
+def test_stages_before_a_failed_one_hit_on_the_next_compile(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int cicc_says, nvcc_has_the_last_word_as_ptxas_fails;\n")
     first = toolkit.compile()
     assert first.leave_to_nvcc == "odd_failure", "nvcc tells of a failure of ptxas in words of its own"

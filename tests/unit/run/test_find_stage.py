@@ -8,7 +8,7 @@ from nvccache.store import store
 from scripted_toolkit import Toolkit, cubin, stages
 
 
-def test_text_that_says_the_same_elsewhere_is_found(toolkit: Toolkit) -> None:
+def test_an_added_comment_line_reruns_only_the_preprocessor(toolkit: Toolkit) -> None:
     toolkit.compile()
     toolkit.write("a.cu", "// a comment\n\nint a;\n")
     assert stages(toolkit.compile()) == ["device_preprocess", "(cicc)", "(ptxas)"]
@@ -23,7 +23,7 @@ def test_moved_lines_rerun_cicc_if_its_result_shows_lines(toolkit: Toolkit, text
     assert "cicc" in stages(toolkit.compile())
 
 
-def test_what_a_stage_gives_decides_about_the_next_one(toolkit: Toolkit) -> None:
+def test_a_stage_with_unchanged_input_hits_after_its_predecessor_reran(toolkit: Toolkit) -> None:
     toolkit.compile()
     toolkit.write("a.cu", "int a; int for_cicc_alone;\n")
     toolkit.write_tool(
@@ -69,7 +69,7 @@ def test_a_header_is_known_from_what_the_preprocessor_was_observed_to_read(toolk
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])
-def test_a_record_that_is_damaged_is_none(toolkit: Toolkit, damage: str) -> None:
+def test_a_damaged_or_missing_record_reruns_its_stage(toolkit: Toolkit, damage: str) -> None:
     toolkit.compile()
     records = list((toolkit.folder / "cache" / store.RECORD).glob("*/*"))
     for path in records:

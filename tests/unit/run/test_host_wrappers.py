@@ -88,7 +88,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("what", RUNS)
-def test_what_a_run_shows(what: str) -> None:
+def test_effects_of_a_wrapper_follow_from_its_observed_processes(what: str) -> None:
     expected, processes = RUNS[what]
     log = SimpleNamespace(read=lambda: Observation(processes, set()))
     for wrapper, shown in ((PLAIN_WRAPPER, expected), ("", ())):
@@ -96,7 +96,7 @@ def test_what_a_run_shows(what: str) -> None:
         assert wrappers.effects_of(one, ("g++", "-c", "/s/a.ii"), log, ["/s/a.ii"]) == shown
 
 
-def test_a_wrapper_that_looks_at_an_intermediate(tmp_path: Path) -> None:
+def test_a_wrapper_that_reads_an_intermediate_itself_is_detected(tmp_path: Path) -> None:
     """Under any name; what the compiler reads does not count."""
     path = tmp_path / "a.ii"
     path.write_text("text")

@@ -47,7 +47,7 @@ def expect(files: Intermediates, output: Output, content: bytes, cache: Store) -
     files.expect(output.path, keys.digest_bytes(content))
 
 
-def test_what_a_stage_wrote_is_known_by_its_digest(files, output):
+def test_a_written_intermediate_is_known_by_its_digest(files, output):
     ptx = _write(output("code", "a.ptx"), b".version 9.0\n")
     assert files.read_written(ptx) == b".version 9.0\n"
     assert files.digest_of(ptx.path) == keys.digest_bytes(b".version 9.0\n")
@@ -59,7 +59,7 @@ def test_a_file_that_a_stage_did_not_write_raises(files, output):
         files.read_written(output("code", "a.ptx"))
 
 
-def test_what_a_hit_would_have_written_is_made_from_the_store_when_it_is_needed(files, output, cache):
+def test_output_of_a_stage_hit_is_restored_from_the_store_when_needed(files, output, cache):
     ptx = output("code", "product-3/a.ptx")
     assert not files.has_digest(ptx.path)
     expect(files, ptx, b"from the store", cache)
@@ -128,7 +128,7 @@ def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(files, output):
     assert files.materialise(extra.path, extra)
 
 
-def test_a_text_that_was_changed_where_it_lies_has_no_meaning_any_more(files, output):
+def test_an_intermediate_changed_in_place_loses_its_normalized_digest(files, output):
     first, second = (_write(output("ii", name), b"int x;\n") for name in ("a.ii", "b.ii"))
     for text in (first, second):
         files.read_written(text)

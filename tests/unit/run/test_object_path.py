@@ -28,7 +28,7 @@ def shown(path: str) -> dict[str, signatures.Signature]:
     return {path: signatures.signature_of(path) or signatures.UNKNOWN}
 
 
-def test_what_a_tool_was_seen_to_make_is_its_own(product: str) -> None:
+def test_an_output_that_the_tool_was_observed_to_write_is_its_own(product: str) -> None:
     assert object_path.was_written_by(shown(product), seen_to_make(product))
     assert object_path.was_written_by({}, [])
 
@@ -41,7 +41,7 @@ def test_another_programs_file_does_not_count(product: str, tmp_path: Path) -> N
     assert not object_path.was_written_by(shown(product), made)
 
 
-def test_what_has_changed_since_it_was_taken_in_is_not(product: str) -> None:
+def test_an_output_changed_after_it_was_read_is_not_the_tools(product: str) -> None:
     taken = shown(product)
     Path(product).write_bytes(b"more than was made")
     assert not object_path.was_written_by(taken, seen_to_make(product))
@@ -54,7 +54,9 @@ def test_what_has_changed_since_it_was_taken_in_is_not(product: str) -> None:
         *[(["/bin/cp", "-pf"], True), (["/bin/rm", "-f"], True), (["/bin/as"], False)],
     ],
 )
-def test_a_tool_that_looks_up_the_path_of_its_object(product: str, argv: list[str], looks: bool) -> None:
+def test_a_tool_that_looks_up_its_output_before_writing_is_detected(
+    product: str, argv: list[str], looks: bool
+) -> None:
     """If the name exists only afterwards, the tool found the object that was already made."""
     absent, found = Process(argv[0], argv, absent={product}), Process(argv[0], argv, found={product: 0})
     elsewhere = Process(argv[0], argv, absent={"sub/a.o"}, found={"sub/a.o": 0})

@@ -31,7 +31,7 @@ def with_others(stored=(), elsewhere=(), queries_stopped=True):
 PASSES = {"host_preprocess", "device_preprocess"}
 
 
-def test_what_others_have_does_not_run():
+def test_stages_found_on_a_remote_do_not_run():
     execution = with_others(stored=PASSES, elsewhere=KINDS)
     carry_out(execution)
     assert begun(execution) == []
@@ -74,13 +74,13 @@ def test_a_preprocessor_that_ends_before_the_remote_answers_is_no_hit():
     schedule.finish()
 
 
-def test_remotes_are_not_asked_for_what_is_here():
+def test_remotes_are_not_queried_for_local_results():
     execution = with_others(stored=KINDS)
     carry_out(execution)
     assert asked(execution) == []
 
 
-def test_remotes_are_not_asked_for_what_is_made_of_misses():
+def test_remotes_are_not_queried_for_stages_whose_inputs_missed():
     """Preprocessed text is different: it may have the normalized text of another."""
     execution = with_others()
     carry_out(execution)
@@ -88,7 +88,7 @@ def test_remotes_are_not_asked_for_what_is_made_of_misses():
     assert sorted(begun(execution)) == sorted(one.kind for one in PIPELINE)
 
 
-def test_what_follows_a_hit_is_asked_for():
+def test_the_stage_after_a_remote_hit_is_queried():
     execution = with_others(elsewhere={"cicc", "ptxas"})
     carry_out(execution)
     assert "cicc" not in begun(execution)
@@ -96,7 +96,7 @@ def test_what_follows_a_hit_is_asked_for():
     assert "ptxas" in asked(execution)
 
 
-def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
+def test_remote_queries_take_no_slot_and_block_no_other_stage():
     """With one slot, a stage without a query runs during the queries of others."""
     execution = with_others(
         stored={"host_preprocess", "device_preprocess", "cicc", "ptxas"}, queries_stopped=False
@@ -116,7 +116,7 @@ def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
     schedule.finish()
 
 
-def test_an_error_of_who_asks_surfaces():
+def test_an_error_in_a_remote_query_is_raised():
     execution = with_others()
 
     def fail(*_):

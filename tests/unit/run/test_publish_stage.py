@@ -27,7 +27,9 @@ def test_the_products_of_a_stage_are_stored_and_the_text_of_a_pass_is_not(toolki
         ("cicc_asks_for_the_time", "asks for the time"),
     ],
 )
-def test_what_tells_of_this_call_is_not_stored(toolkit: Toolkit, what: str, reason: str) -> None:
+def test_results_that_contain_call_specific_data_are_not_stored(
+    toolkit: Toolkit, what: str, reason: str
+) -> None:
     toolkit.write("a.cu", f"int {what};\n")
     log = toolkit.folder / "log"
     assert toolkit.compile(NVCCACHE_LOG=str(log)).status == 0
@@ -38,7 +40,7 @@ def test_what_tells_of_this_call_is_not_stored(toolkit: Toolkit, what: str, reas
     assert tool in stages(toolkit.compile())
 
 
-def test_what_names_a_product_that_it_reads_is_not_stored(toolkit: Toolkit) -> None:
+def test_results_that_name_an_input_product_are_not_stored(toolkit: Toolkit) -> None:
     """Such as ptxas when it checks PTX."""
     toolkit.write("a.cu", "int ptxas_names_the_product;\n")
     pass_and_cicc = (line.format(arch=80, ii="a.ii", ptx="a.cubin", options="") for line in (PASS, CICC))
@@ -85,7 +87,7 @@ def test_a_stage_that_could_not_be_observed_is_not_stored(
     assert "could not be observed" in toolkit.last_record().reason_against_record
 
 
-def test_what_may_still_print_messages_is_not_stored(
+def test_a_stage_with_a_process_left_running_is_not_stored(
     toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that a tool has left behind: its later messages would be missing from each hit."""

@@ -26,7 +26,7 @@ def test_a_record_answers_with_what_the_compile_gave(toolkit: Toolkit) -> None:
 
 
 @pytest.mark.parametrize("change", ["the source", "a header", "an earlier header", "a tool", "the nvcc"])
-def test_what_the_dry_run_and_the_stages_have_read_is_in_the_record(toolkit: Toolkit, change: str) -> None:
+def test_inputs_of_dry_run_and_stages_are_in_the_record(toolkit: Toolkit, change: str) -> None:
     toolkit.will_do(*cubin(options="-Iearly -Ilate"))
     for folder in ("early", "late"):
         (toolkit.work / folder).mkdir()
@@ -70,7 +70,7 @@ def test_a_failure_is_not_recorded(toolkit: Toolkit) -> None:
         (PLAIN, "int cicc_asks_for_the_time;\n", "asks for the time"),
     ],
 )
-def test_what_would_be_another_the_next_time_is_not_recorded(
+def test_nondeterministic_compiles_are_not_recorded(
     toolkit: Toolkit, line: str, text: str, reason: str
 ) -> None:
     toolkit.write("a.cu", text)

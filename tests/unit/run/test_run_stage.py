@@ -21,7 +21,7 @@ def lose(toolkit: Toolkit, content: bytes) -> None:
         path.unlink()
 
 
-def test_what_a_stage_reads_comes_from_the_store(toolkit: Toolkit) -> None:
+def test_a_rerun_stage_gets_its_input_from_the_store(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
     toolkit.compile()
     toolkit.replace_tool("ptxas")
@@ -29,7 +29,7 @@ def test_what_a_stage_reads_comes_from_the_store(toolkit: Toolkit) -> None:
     assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
 
 
-def test_what_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
+def test_an_intermediate_missing_from_the_store_is_made_again(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
     toolkit.compile()
     lose(toolkit, b"int a; int for_ptxas_alone;\n")
@@ -67,7 +67,7 @@ def test_a_tool_gets_the_variables_that_nvcc_sets_for_it(toolkit: Toolkit) -> No
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_a_tool_that_writes_nothing_and_says_so_by_its_status_alone(toolkit: Toolkit, status: int) -> None:
+def test_a_tool_that_writes_no_output_is_an_error(toolkit: Toolkit, status: int) -> None:
     toolkit.write_tool("cicc", f"#!/bin/sh\nexit {status}\n")
     if status:
         assert toolkit.compile().leave_to_nvcc == "odd_failure"

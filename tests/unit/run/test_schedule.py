@@ -108,28 +108,28 @@ def test_without_memory_one_runs_all_the_same(monkeypatch):
     assert most_at_once(6, slots=4) == 1
 
 
-def test_what_is_stored_does_not_run():
+def test_stages_with_stored_results_do_not_run():
     execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE})
     schedule = carry_out(execution)
     assert begun(execution) == []
     assert all(run.is_hit for run in schedule.order.runs)
 
 
-def test_what_is_lost_is_made_again_from_what_is_lost():
+def test_lost_intermediates_are_made_again_in_dependency_order():
     execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE} - {"host_compile"})
     execution.lost = {"ptxas", "cicc", "device_preprocess"}
     carry_out(execution, slots=2)
     assert begun(execution) == ["device_preprocess", "cicc", "ptxas", "host_compile"]
 
 
-def test_what_follows_a_failure_in_nvccs_order_does_not_run():
+def test_stages_after_a_failed_one_in_nvccs_order_do_not_run():
     execution = execution_of(*PIPELINE, does=lambda one: 2 * (one.kind == "cudafe"))
     schedule = carry_out(execution)
     assert begun(execution) == ["host_preprocess", "cudafe"]
     assert [run.completed.status for run in schedule.order.runs if run.completed] == [0, 2]
 
 
-def test_what_comes_before_a_failure_is_still_carried_out():
+def test_stages_before_a_failed_one_in_nvccs_order_still_run():
     """nvcc would have stopped at the first in its order, which may end last."""
     has_failed = threading.Event()
 
@@ -230,7 +230,7 @@ def test_passes_behind_what_stays_in_order_are_not_waited_for():
 
 
 @pytest.mark.parametrize(("steps", "waited_for"), [((HOST, DEVICE), HOST), ((DEVICE, HOST), DEVICE)])
-def test_who_reads_a_module_id_waits_for_the_first_pass_of_its_unit(steps, waited_for):
+def test_a_stage_that_reads_the_module_id_waits_for_the_first_preprocessor(steps, waited_for):
     """Not for the second: what cudafe++ reports ends the call before that runs."""
     reading = replace(CUDAFE, names=(("module id", "/s/a.module_id"),), inputs=())
     call = execution_of(*steps, reading)
@@ -266,7 +266,7 @@ def test_a_stage_that_is_not_understood_keeps_its_place():
     assert f"looked for {OPAQUE}" not in execution.events
 
 
-def test_results_are_stored_when_who_waits_for_them_has_started():
+def test_results_are_stored_after_dependent_stages_start():
     execution = execution_of(HOST, CUDAFE)
     carry_out(execution)
     assert execution.events.index("looked for cudafe") < execution.events.index("stored host_preprocess")
@@ -304,7 +304,7 @@ class TestOtherProcesses:
         claim = other.take(KEY.format(1))
         return lambda: other.release(claim)
 
-    def test_what_another_runs_is_waited_for_and_taken(self, root, give_up):
+    def test_a_stage_running_in_another_call_is_awaited_and_reused(self, root, give_up):
         execution = execution_of(HOST, CUDAFE)
 
         def finish() -> None:
@@ -316,7 +316,7 @@ class TestOtherProcesses:
         assert begun(execution) == ["cudafe"]
         assert schedule.order.runs[0].is_hit
 
-    def test_what_was_stored_just_before_its_claim_was_free_does_not_run(self, root):
+    def test_a_result_stored_just_before_claiming_its_stage_is_used(self, root):
         execution = execution_of(HOST)
 
         class EndedMeanwhile(Claims):
@@ -335,13 +335,13 @@ class TestOtherProcesses:
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["device_preprocess", "host_preprocess"]
 
-    def test_what_another_failed_to_make_runs_here(self, root, give_up):
+    def test_a_stage_that_another_call_failed_to_make_runs_here(self, root, give_up):
         execution = execution_of(HOST)
         threading.Timer(0.1, give_up).start()
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]
 
-    def test_a_stage_runs_here_if_who_claimed_it_never_ends(self, root, give_up, monkeypatch):
+    def test_a_stage_runs_here_if_the_claiming_call_never_ends(self, root, give_up, monkeypatch):
         monkeypatch.setattr(inflight, "_WAIT_SECONDS", 0.2)
         execution = execution_of(HOST)
         carry_out(execution, claims=Claims(root))
@@ -351,7 +351,7 @@ class TestOtherProcesses:
         carry_out(execution_of(*PIPELINE, does=lambda one: one.kind == "cicc"), claims=Claims(root))
         assert list(Path(root, "locks", "running").iterdir()) == []
 
-    def test_no_slot_is_held_while_others_do_the_work(self, root, give_up):
+    def test_no_slot_is_held_while_waiting_for_another_calls_stage(self, root, give_up):
         class Watched(FakeSlots):
             taken = 0
 

@@ -9,7 +9,7 @@ from nvccache.run.stage_run import StageRun
 from stages_of_nothing import HOST
 
 
-def test_what_was_not_observed_is_a_reason_against_a_record() -> None:
+def test_an_unobserved_stage_prevents_a_record() -> None:
     blind = InputRecord()
     blind.is_observed = False
     run = StageRun(0, HOST)

@@ -100,7 +100,7 @@ def test_link_in_place_of_a_file_is_not_followed(root, cache, tmp_path, target):
     assert not (tmp_path / "missing").exists()
 
 
-def test_what_is_no_regular_file_is_not_waited_for(root, cache):
+def test_a_fifo_in_place_of_a_cache_file_does_not_block(root, cache):
     cache.write(NAME, b"ours")
     (root / NAME).unlink()
     os.mkfifo(root / NAME)
@@ -143,7 +143,9 @@ def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monke
         (0o1777, 0o777, 0o666),
     ],
 )
-def test_who_may_use_what_is_stored(root, directory_mode, of_folders, of_files):
+def test_permissions_of_stored_files_follow_from_the_cache_directory(
+    root, directory_mode, of_folders, of_files
+):
     root.mkdir()
     root.chmod(directory_mode)
     if directory_mode & stat.S_ISGID:

@@ -57,7 +57,7 @@ def test_a_call_with_very_much_to_tell_is_one_line_of_bounded_length():
     assert event_line.parse_line(line.strip(b"\n")).product == "/a.o"
 
 
-def test_a_line_that_was_cut_off_or_damaged_is_none():
+def test_a_truncated_or_damaged_log_line_is_ignored():
     line = event_line.format_line(MISS).strip(b"\n")
     assert event_line.parse_line(line)
     damaged = [line[:end] for end in range(len(line))]
@@ -65,7 +65,7 @@ def test_a_line_that_was_cut_off_or_damaged_is_none():
     assert not any(map(event_line.parse_line, damaged))
 
 
-def test_what_a_remote_says_of_stages_ends_no_line():
+def test_stage_texts_from_a_remote_cannot_break_a_log_line():
     call = event(outcomes.DIRECT_HIT)
     call.replayed = ["cicc\n", "cicc\t.", event_line.text_of_hit(MISS.stages[0])]
     found = event_line.parse_line(event_line.format_line(call).strip(b"\n"))
@@ -77,7 +77,7 @@ def test_what_a_remote_says_of_stages_ends_no_line():
     [(0o755, 0o600), (0o700, 0o600), (0o2775, 0o660), (0o1777, 0o666)],
     ids="{:o}".format,
 )
-def test_only_who_shares_the_cache_may_read_the_log(tmp_path, directory, log):
+def test_the_event_log_is_readable_only_by_users_who_share_the_cache(tmp_path, directory, log):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(directory)
     event_line.append(str(tmp_path / "cache"), MISS)

@@ -58,7 +58,7 @@ def test_missing_journal_is_all_zeros_and_is_not_made(cache_dir):
     assert not os.path.exists(cache_dir)
 
 
-def test_calls_add_up(cache_dir):
+def test_totals_sum_the_events_of_all_calls(cache_dir):
     event_line.append(cache_dir, MISS)
     event_line.append(cache_dir, MISS)
     event_line.append(cache_dir, event(outcomes.BYPASS, "link", seconds=0.1, started=999.0))

@@ -61,7 +61,7 @@ def test_usage_counts_every_file_of_every_bucket(root):
     assert used.bytes == sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
 
 
-def test_what_was_used_least_recently_goes_first(root):
+def test_eviction_removes_least_recently_used_files_first(root):
     digests = [_add(root, number, age=100 * number) for number in (3, 1, 4, 2)]
     assert eviction.prune(str(root), max_bytes=_limit(root, 4)).files == 0
     pruned = eviction.prune(str(root), max_bytes=_limit(root, 2))
@@ -126,7 +126,7 @@ def test_buckets_of_other_versions_count_and_go_as_this_one_s_do(root):
         ("locks/0.lock", False),
     ],
 )
-def test_what_killed_calls_and_older_versions_leave_is_swept(root, name, is_swept):
+def test_eviction_removes_leftovers_of_killed_calls_and_older_versions(root, name, is_swept):
     _add(root, 1)
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def test_what_killed_calls_and_older_versions_leave_is_swept(root, name, is_swep
     assert path.exists() is not is_swept
 
 
-def test_what_is_in_use_is_not_swept(root):
+def test_eviction_keeps_running_claims_and_the_event_log(root):
     claim = inflight.Claims(str(root)).take("0" * 64)
     event_line.append(str(root), event_line.Event("miss"))
     paths = root / "locks" / "running" / ("0" * 64), root / "journal" / event_line.LOG
@@ -162,7 +162,7 @@ def test_a_cache_is_swept_now_and_then_though_it_is_within_its_limit(root, monke
     assert stale.exists() is not is_due
 
 
-def test_what_a_build_uses_after_it_was_chosen_stays(root, monkeypatch):
+def test_a_file_used_after_eviction_listed_it_is_kept(root, monkeypatch):
     digest = _add(root, 1, age=1000)
     found = list(layout.entries(Directory(str(root))))
     monkeypatch.setattr(layout, "entries", lambda root: found)
@@ -245,7 +245,7 @@ def test_uncounted_files_are_found_eventually(root, monkeypatch):
     assert abs(_count(root).total - eviction.usage(str(root)).bytes) < 1000
 
 
-def test_a_call_looks_at_a_part_of_a_large_cache_and_the_next_at_another(root, monkeypatch):
+def test_each_call_evicts_from_another_part_of_a_large_cache(root, monkeypatch):
     monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
     monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0)
     digests = [_add(root, number, age=number) for number in range(100)]

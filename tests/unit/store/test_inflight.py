@@ -52,7 +52,7 @@ def test_a_stage_is_claimed_once_and_who_waits_learns_that_the_holder_has_ended(
     assert files_in(tmp_path) == []
 
 
-def test_giving_up_all_leaves_nothing(claims, tmp_path):
+def test_releasing_all_claims_leaves_no_files(claims, tmp_path):
     claims.take(KEY)
     claims.take(KEY[::-1])
     claims.release_all()

@@ -75,7 +75,7 @@ def test_only_removing_and_folding_load_filelock(directory, module, function, lo
     assert subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout == f"False\n{loads}\n"
 
 
-def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory, monkeypatch):
+def test_eviction_and_log_folding_respect_a_publishers_lock(directory, monkeypatch):
     cache = Store(directory)
     cache.add_record(RECORD, KEY, b"body")
     event_line.append(directory, Event("miss"))

@@ -11,11 +11,11 @@ RECORD = sections.pack("kind-1", [b"one", b"", b"three\nlines\0"])
 
 
 @pytest.mark.parametrize("parts", [[b""], [b""] * 3, [b"\n", b"kind-1 1\n", b" "], [bytes(range(256))]])
-def test_sections_come_back(parts):
+def test_sections_survive_packing_and_unpacking(parts):
     assert sections.unpack("kind-1", sections.pack("kind-1", parts)) == parts
 
 
-def test_the_form_is_what_the_module_says():
+def test_the_packed_form_matches_the_module_documentation():
     assert RECORD == b"nvccache kind-1 3 0 12\nonethree\nlines\0"
 
 
@@ -37,7 +37,7 @@ def test_another_kind_or_wrong_lengths_are_refused(kind, lengths):
 
 
 @pytest.mark.parametrize("strings", [[], [""], ["", ""], ["a"], ["a b", "tab\t", "line\nend", "é", "\udcff"]])
-def test_strings_come_back(strings):
+def test_strings_survive_joining_and_splitting(strings):
     assert sections.split(sections.join(strings)) == strings
 
 

@@ -45,7 +45,7 @@ def test_a_record_comes_back_as_it_was_put_in(cache, bucket):
 @pytest.mark.parametrize(
     "name", ["", "..", "../../../etc/passwd", "/etc/passwd", KEY + "x", KEY[1:], "a\0b", "." * 64]
 )
-def test_a_name_that_is_no_key_leads_nowhere(root, cache, name):
+def test_an_invalid_key_does_not_lead_out_of_its_bucket(root, cache, name):
     """Records name blobs and other records, and may come from a remote."""
     assert cache.path(BLOB, name) == str(root / BLOB / "00" / ("0" * keys.LENGTH))
     assert cache.read_blob(name) is None
@@ -145,7 +145,7 @@ def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache
 
 
 @pytest.mark.parametrize(("size", "is_compressed"), [(4096, False), (4097, True)])
-def test_what_fits_into_a_block_is_not_compressed(tmp_path, size, is_compressed):
+def test_content_that_fits_into_a_disk_block_is_not_compressed(tmp_path, size, is_compressed):
     cache = Store(str(tmp_path / "cache"))
     content = b"x" * size
     digest = keys.digest_bytes(content)
@@ -155,7 +155,7 @@ def test_what_fits_into_a_block_is_not_compressed(tmp_path, size, is_compressed)
 
 
 @pytest.mark.parametrize("is_readonly", [False, True])
-def test_what_was_read_or_relied_on_can_be_marked_as_used(cache, is_readonly):
+def test_files_read_or_relied_on_can_be_marked_as_used(cache, is_readonly):
     cache.add_record(RECORD, KEY, BODY)
     cache.add_record(RECORD, OTHER_KEY, BODY)
     cache.add_blob(DIGEST, CONTENT, compress=True)
