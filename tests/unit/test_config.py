@@ -84,7 +84,7 @@ SIZES = {
 }  # fmt: skip
 
 
-def test_sizes():
+def test_sizes_are_parsed_with_units_and_ambiguous_ones_refused():
     assert {text: config.parse_size(text) for text in SIZES} == SIZES
     for text in ("", "G", "-1", "10X", "ten", "nan", "inf", "1e30", "1 2", "10GG", "0.4B", "1e999", "0.5"):
         with pytest.raises(ConfigError, match="is not a size such as"):
@@ -99,7 +99,7 @@ def test_sizes():
     ("value", "on"),
     [("1", True), ("yes", True), ("TRUE", True), ("", False), ("0", False), ("no", False), ("Off", False)],
 )
-def test_switches(environ, value, on):
+def test_switch_values_are_parsed_as_on_or_off(environ, value, on):
     assert config.load({**environ, "NVCCACHE_DISABLE": value}).disable is on
 
 
@@ -144,7 +144,7 @@ def test_a_switch_that_asks_for_less_stays_on_when_in_doubt(environ, write_file,
         ("NVCCACHE_READ_ONLY", "NVCCACHE_READONLY"), ("NVCCACHE_XYZ", ""), ("NVCCACHE_SLOPPINESS", ""),
     ],
 )  # fmt: skip
-def test_a_variable_that_is_none_is_named_with_what_was_meant(environ, variable, meant):
+def test_an_unknown_setting_variable_is_reported_with_a_suggestion(environ, variable, meant):
     settings = config.load({**environ, variable: "1", "_NVCCACHE_TRIED": "x", "NVCC_APPEND_FLAGS": "-g"})
     (sentence,) = log.sentences(settings)
     printed = f"`{variable}`: there is no such setting"
@@ -206,7 +206,7 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("put", IN_PLACE.values(), ids=IN_PLACE)
-def test_what_is_there_in_place_of_a_file_holds_nothing_up(environ, put):
+def test_a_special_file_in_place_of_the_settings_file_does_not_block(environ, put):
     path = config.config_file(environ)
     os.makedirs(os.path.dirname(path))
     put(path)

@@ -46,7 +46,7 @@ def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
         ("prefix:srun 'hidden", "an unterminated quote"),
     ],
 )
-def test_what_is_wrong_is_one_clause_without_what_may_be_secret(text: str, part: str) -> None:
+def test_errors_in_executor_urls_are_one_clause_without_secrets(text: str, part: str) -> None:
     with pytest.raises(EndpointError) as caught:
         endpoint.parse(text)
     assert part in str(caught.value)

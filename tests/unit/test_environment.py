@@ -11,7 +11,7 @@ from nvccache.environment import WHOLE, digest_of, found_on, is_set
 ENVIRON = {"A": "1", "B": "", "BASH_FUNC_f%%": "() { :; }", "BASH_FUNCTION": "x", "TMPDIR": "/tmp"}
 
 
-def test_the_digest_is_of_the_value_alone_and_none_is_no_value():
+def test_the_digest_of_a_variable_covers_its_value_and_distinguishes_unset():
     values = [{}, {"A": ""}, {"A": "1"}, {"A": "2"}, {"A": "-"}, {"A": "\udcff"}]
     assert len({digest_of("A", environ) for environ in values}) == len(values)
     assert [is_set(digest_of("A", environ)) for environ in values] == [False, *[True] * 5]
@@ -32,7 +32,7 @@ def test_the_digest_is_of_the_value_alone_and_none_is_no_value():
         ({"SHLVL": "3", "_": "/usr/bin/make", "OLDPWD": "/", "MAKEFLAGS": "-j", "MAKELEVEL": "1"}, False),
     ],
 )
-def test_of_the_whole_environment_everything_counts_but_what_reaches_nothing(changed, shows):
+def test_the_digest_of_the_environment_ignores_only_variables_without_effect(changed, shows):
     assert (digest_of(WHOLE, {**ENVIRON, **changed}) != digest_of(WHOLE, ENVIRON)) == shows
 
 

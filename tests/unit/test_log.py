@@ -22,7 +22,7 @@ def test_a_message_cannot_pass_for_two_and_only_its_owner_can_read_a_new_log(tmp
         assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_what_cannot_be_written_is_not_worth_a_word(tmp_path):
+def test_an_unwritable_log_is_silently_ignored(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path in ("", str(tmp_path), str(tmp_path / "fifo"), str(tmp_path / "absent" / "log"), "/dev/full"):
         log.write(path, "message")
@@ -41,5 +41,5 @@ def test_what_cannot_be_written_is_not_worth_a_word(tmp_path):
         (os.fsdecode(b"\xff\x9b"), "\\xff\\x9b"),
     ],
 )
-def test_what_a_terminal_would_obey_is_written_out(text, shown):
+def test_terminal_control_characters_are_escaped(text, shown):
     assert printable(text) == shown and shown.isprintable()

@@ -15,7 +15,7 @@ def test_files_that_were_entered_are_known():
     assert facts_of_text(MARKERS).listed == ((b"a.cu", False), (b"/base/one/x.h", False))
 
 
-def test_facts_come_back():
+def test_facts_of_a_text_survive_encoding():
     listed = ((b"a \xff\n.cu", False), (b"/usr/x.h", True), (b"/usr/x.h", False))
     known = Pass(listed, "what it says", ((b"a \xff.cu", "a digest"),), is_absolute=True)
     assert decoded(known.encoded()) == known
@@ -40,6 +40,6 @@ for _place in (0, 2):
 
 
 @pytest.mark.parametrize("facts", NO_FACTS, ids=range(len(NO_FACTS)))
-def test_what_is_no_fact_is_refused(facts):
+def test_malformed_facts_are_refused(facts):
     with pytest.raises(ValueError):
         decoded(facts)

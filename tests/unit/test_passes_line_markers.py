@@ -28,7 +28,7 @@ def test_a_name_may_be_relative(name: str, is_absolute: bool) -> None:
     assert passes.are_absolute(b"int x;\n")
 
 
-def test_what_is_no_file_is_not_listed():
+def test_line_markers_of_builtin_names_list_no_file():
     text = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "<command-line>" 1\n# 1 "/usr/x.h" 1 3 4\n'
     assert listed_files(text) == [(b"a.cu", False), (b"/usr/x.h", True)]
 
@@ -46,7 +46,7 @@ def test_escapes_in_names_of_markers_are_undone(written, name):
     assert listed_files(b'# 1 "a.cu"\n# 1 "' + written + b'" 1\n')[1] == (name, False)
 
 
-def test_text_that_resembles_a_marker_is_none():
+def test_text_that_resembles_a_line_marker_is_not_parsed():
     text = b'# 1 "a.cu"\nconst char *s = " 1\n";\nputs("x # 1 \\"no.h\\" 1");\n #1 "y.h" 1\n'
     assert listed_files(text) == [(b"a.cu", False)]
 

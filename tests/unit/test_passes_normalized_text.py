@@ -44,7 +44,7 @@ def is_distinguished(one: bytes | str, other: bytes | str) -> bool:
         'int x;\nint y;\n# 9 "b.h" 1',
     ],
 )
-def test_where_lines_are_does_not_count(moved):
+def test_moved_lines_do_not_change_the_digest(moved):
     assert say(moved) == say("int x;\nint y;\n") != ""
 
 
@@ -66,7 +66,7 @@ def test_where_lines_are_does_not_count(moved):
         ("int x;\n\x020\nint y;\n", 'int x;\n# 1 "b.h" 1\nint y;\n'),
     ],
 )
-def test_what_is_said_counts(one, other):
+def test_changed_text_changes_the_digest(one, other):
     assert is_distinguished(one, other)
 
 
@@ -74,7 +74,7 @@ def test_what_is_said_counts(one, other):
     "marker",
     ['# 1 "b.h" 1', '# 1 "b.h" 1 3', '# 1 "b.h" 1 3 4', '# 1 "b.h" 1 4', '# 1 "a.cu" 2 3', '# 7 "x a.cu"'],
 )
-def test_whether_it_is_said_in_the_source_in_a_header_or_in_a_header_of_the_system_counts(marker):
+def test_moving_text_between_source_and_header_changes_the_digest(marker):
     inline = say("int x;\nint y;\nint z;\n")
     assert say(f'int x;\n{marker}\nint y;\n# 2 "a.cu" 2\nint z;\n') != inline
     assert say(f"int x;\n{marker}\nint y;\nint z;\n") not in (
@@ -100,13 +100,13 @@ def test_the_name_of_the_source_does_not_count():
     assert one == other != ""
 
 
-def test_text_without_markers_says_something_too():
+def test_text_without_line_markers_has_a_digest():
     texts = (b"int x;\n", b"int y;\n", b'int x;\n# 1 "a.cu"\nint y;\n', b"# 1\n")
     assert len({digest_of(text) for text in texts}) == len(texts)
     assert digest_of(b"int x;\n\n\nint y;\n") == digest_of(b"int x;\nint y;\n")
 
 
-def test_a_text_that_says_nothing():
+def test_empty_text_has_a_digest_of_its_own():
     assert say("\n\n") == say("") != say("int x;\n")
 
 
@@ -244,7 +244,7 @@ def test_lines_around_a_large_system_header_do_not_count():
         (' 2 3 4\n', ' 2\n'),
     ],
 )  # fmt: skip
-def test_what_a_large_system_header_says_counts(was, now):
+def test_changes_in_a_large_system_header_change_the_digest(was, now):
     assert was in INCLUDING
     assert say(INCLUDING.format("")) != say(INCLUDING.replace(was, now, 1).format("")) != ""
 
@@ -264,7 +264,7 @@ def test_source_text_cannot_forge_the_digest_of_a_large_system_header():
     assert is_distinguished(header, f"\x028 {len(header)}\n\n{header}")
 
 
-def test_what_the_host_compiler_writes_is_read_in_the_same_way(tmp_path):
+def test_real_preprocessor_output_with_moved_lines_has_the_same_digest(tmp_path):
     """A comment moves lines."""
     source = 'const char *s = R"(x)"; const char *t = "R";\n%s\nint launch() { return 1; }\n'
     texts = {}

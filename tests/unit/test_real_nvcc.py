@@ -44,7 +44,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("case", FOUND)
-def test_what_stands_behind_a_call(tmp_path, path, case):
+def test_the_real_nvcc_behind_a_shim_is_found(tmp_path, path, case):
     programs, asked, setting, found = FOUND[case]
     for program in programs.split():
         name, _, kind = program.partition("=")
@@ -81,7 +81,7 @@ def test_a_relative_path_that_was_tried_is_not_the_same_path_elsewhere(tmp_path,
     assert find("", "", environ) == "bin/nvcc"
 
 
-def test_why_there_is_none_is_a_sentence(path, tmp_path):
+def test_a_missing_real_nvcc_is_explained_in_one_sentence(path, tmp_path):
     message = "there is no compiler `.`, which NVCCACHE_NVCC names, on PATH besides nvccache"
     assert why_none("", ".", "NVCCACHE_NVCC", path) == (127, message)
     assert why_none("nvcc", "", "default", path) == (
@@ -99,7 +99,7 @@ def test_the_very_program_that_was_started_is_passed_over(tmp_path, path, monkey
     assert find("", "", path) == wanted
 
 
-def test_what_was_tried_comes_last_and_not_without_end(tmp_path, path):
+def test_already_tried_compilers_come_last_and_recursion_ends(tmp_path, path):
     wrapper, wanted = _program(tmp_path / "one" / "nvcc"), _program(tmp_path / "two" / "nvcc")
     once = guarded(path, find("", "", path))
     assert once[TRIED_VARIABLE] == wrapper and TRIED_VARIABLE not in path

@@ -37,14 +37,14 @@ def test_a_remote_url_gives_host_port_and_path(text: str, host: str, port: int, 
     assert not remote.is_writable
 
 
-def test_several_in_order_and_their_rights() -> None:
+def test_several_remotes_keep_their_order_and_rights() -> None:
     assert remote_url.parse(" \t") == []
     first, second = remote_url.parse("  s3://pr/x,rw\ts3://main ")
     assert (first.host, first.is_writable) == ("pr", True)
     assert (second.host, second.is_writable) == ("main", False)
 
 
-def test_options() -> None:
+def test_remote_url_options_are_parsed_from_the_query() -> None:
     remote = only("s3://b/p?endpoint=http://127.0.0.1:9000/&region=eu-1&ec2=yes&anonymous=0")
     expected = {"endpoint": "http://127.0.0.1:9000", "region": "eu-1", "ec2": "yes"}
     assert remote.options == expected
@@ -57,7 +57,7 @@ def test_password_is_read_and_not_shown() -> None:
     assert f"{remote} {remote!r}" == f"{remote.shown} {remote.shown}"
 
 
-def test_identity_is_of_the_place() -> None:
+def test_the_identity_of_a_remote_depends_on_location_not_credentials() -> None:
     assert only("https://u:one@h/x").identity == only("https://u:two@h/x,rw").identity
     assert only("https://h/x").identity != only("https://h/y").identity
     assert len(only("s3://b").identity) == 16
@@ -83,7 +83,7 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
     assert settings.wrong_settings == "remote"
 
 
-def test_the_number_of_the_wrong_one_and_a_right_form_are_named() -> None:
+def test_an_invalid_remote_is_named_by_number_with_a_valid_form() -> None:
     with pytest.raises(
         remote_url.RemoteUrlError, match=r"^remote 2 is no URL such as `s3://bucket/prefix`, "
     ):

@@ -42,7 +42,7 @@ def test_fields_are_taken_by_place_and_by_name_and_from_defaults_and_compared(mo
     assert (copy.name, copy.sides) == ("b", [1])
 
 
-def test_only_what_is_not_frozen_can_be_changed_and_only_what_is_can_be_a_key(module):
+def test_only_unfrozen_values_can_change_and_only_frozen_ones_are_hashable(module):
     frozen, shape = class_by(module, True)("a", (1,)), class_by(module, False)("a")
     with pytest.raises(AttributeError):
         frozen.name = "b"

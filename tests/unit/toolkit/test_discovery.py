@@ -46,7 +46,7 @@ def test_shims_and_links_to_nvccache_are_passed_over(make_nvcc, tmp_path):
     assert find_nvcc(path_of(link, real)) == find_nvcc(path_of(real), configured=link) == real
 
 
-def test_what_cannot_be_run_is_not_real(make_nvcc, tmp_path):
+def test_a_file_that_is_not_executable_is_not_a_real_nvcc(make_nvcc, tmp_path):
     path = make_nvcc("a")
     os.chmod(path, 0o644)
     assert not is_real(path)
@@ -63,7 +63,7 @@ def test_release_is_asked_for_by_its_first_numbers(make_nvcc):
     assert release_of("/nowhere") == ""
 
 
-def test_nothing_but_the_setting_counts_when_it_is_set(make_nvcc):
+def test_a_configured_nvcc_overrides_path(make_nvcc):
     on_path, named, elsewhere = make_nvcc("a"), make_nvcc("a", name="nvcc-13"), make_nvcc("b")
     assert find_nvcc(path_of(on_path), configured=elsewhere) == elsewhere
     assert find_nvcc(path_of(on_path), configured="nvcc-13") == named

@@ -37,7 +37,7 @@ def _by_shell(lines: list[str]) -> list[list[str]]:
     return found
 
 
-def test_words_are_those_that_a_shell_makes():
+def test_dry_run_lines_are_split_as_by_a_shell():
     generator = random.Random(20241121)
     lines = ["".join(generator.choices(PIECES, k=generator.randint(0, 12))) for _ in range(4000)]
     split = {line: argv for line in lines if (argv := split_words(line)) is not None}
@@ -52,7 +52,7 @@ def test_words_are_those_that_a_shell_makes():
         *("~", "#a", "!", '"a', "'a", "'a\nb'", "a\\", 'a"b\\"', "a\nb", "a\\\nb", '"a\\\nb"'),
     ],
 )
-def test_what_a_shell_would_do_more_with_is_not_split(text):
+def test_dry_run_lines_with_shell_syntax_are_not_split(text):
     assert split_words(text) is None
 
 
@@ -111,7 +111,7 @@ NO_TRANSCRIPTS = {
 
 
 @pytest.mark.parametrize(("text", "reason"), NO_TRANSCRIPTS.values(), ids=NO_TRANSCRIPTS)
-def test_what_is_not_understood_is_no_transcript(text, reason):
+def test_an_unparsable_dry_run_causes_a_bypass(text, reason):
     found = read(text.encode())
     assert isinstance(found, Bypass) and found.reason == reason
 

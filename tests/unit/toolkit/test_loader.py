@@ -45,7 +45,7 @@ def test_the_loader_lists_what_it_would_load():
 
 
 @needs_loader
-def test_what_the_loader_does_not_say_is_not_known(tmp_path):
+def test_libraries_are_unknown_if_the_loader_prints_no_list(tmp_path):
     assert LOADER
     program = tmp_path / "a"
     with open(PROGRAM, "rb") as stream:
