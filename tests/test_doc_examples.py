@@ -80,7 +80,9 @@ def counted(environ: dict[str, str]) -> Counter[str]:
 
 @pytest.mark.by_default("README.md", "docs/how-to/environments.md", "docs/reference/json.md")
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_does_what_it_says(page: str, nvcc: str, environ: dict[str, str]) -> None:
+def test_documented_commands_print_the_documented_output(
+    page: str, nvcc: str, environ: dict[str, str]
+) -> None:
     for program in NEEDED.get(page, ()):
         if not shutil.which(program, path=environ["PATH"]) and not importlib.util.find_spec(program):
             pytest.skip(f"needs {program}")

@@ -97,7 +97,7 @@ CHANGES = {
 
 @pytest.mark.by_default("touched", "checked out again", smoke={"nothing": "replay"})
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_replay_loads_nothing_of_python(workspace, compiled, change):
+def test_a_replay_imports_no_python_modules(workspace, compiled, change):
     """Also of files that are other ones, but have their content."""
     CHANGES[change](workspace.directory)
     assert not modules_of_call(workspace, compiled, "direct_hit")
@@ -105,7 +105,7 @@ def test_a_replay_loads_nothing_of_python(workspace, compiled, change):
 
 @pytest.mark.by_default("alone")
 @pytest.mark.parametrize("remote", ["", "file:///nowhere,rw"], ids=["alone", "with a remote"])
-def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled, remote):
+def test_a_direct_hit_imports_only_the_listed_modules(workspace, compiled, remote):
     workspace.environ |= {"NVCCACHE_REMOTE": remote} if remote else {}
     for _ in range(8):
         shutil.rmtree(workspace.cache / store.REPLAY, ignore_errors=True)

@@ -69,7 +69,7 @@ def test_an_installation_names_its_commit_and_build(launcher, tmp_path):
         assert kept and kept.read().strip() == commit.strip()
 
 
-def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path):
+def test_invalid_cflags_are_ignored_and_noted_in_the_wheel(tmp_path):
     with zipfile.ZipFile(installations.build(tmp_path / "wheel", CFLAGS="--nonsense")) as archive:
         (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
         assert archive.read(program).startswith(b"\x7fELF")
@@ -77,7 +77,7 @@ def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path):
         assert b"observer: built without CFLAGS and LDFLAGS: " in archive.read("nvccache/native/notes")
 
 
-def test_variables_for_python_have_no_say(launcher, workspace, compiled):
+def test_python_variables_in_the_environment_do_not_affect_compiles(launcher, workspace, compiled):
     for name in ("signal", "os", "blake3", "nvccache", "sitecustomize", "click"):
         workspace.write(f"hostile/{name}.py", HOSTILE)
     variables = {
@@ -96,7 +96,7 @@ def test_variables_for_python_have_no_say(launcher, workspace, compiled):
     assert workspace.run([launcher, "stats"], **variables).status == 0
 
 
-def test_the_working_directory_has_no_say(launcher, workspace, compiled):
+def test_python_modules_in_the_working_directory_are_not_imported(launcher, workspace, compiled):
     for name in ("signal", "os", "runpy", "blake3", "nvccache", "click"):
         workspace.write(f"{name}.py", HOSTILE)
     result, counters = workspace.since(lambda: workspace.run(compiled))
@@ -116,7 +116,7 @@ def test_an_environment_that_was_moved(launcher, tmp_path):
     assert package_of(moved / "bin" / "nvccache") == str(installations.site_packages(moved))
 
 
-def test_links_from_other_directories(launcher, workspace, tmp_path):
+def test_the_launcher_works_through_symbolic_links(launcher, workspace, tmp_path):
     """As pipx makes them; and one named nvcc, which is a masquerade."""
     workspace.write("a.cu", SOURCE)
     links = tmp_path / "bin of mine"
@@ -131,7 +131,7 @@ def test_links_from_other_directories(launcher, workspace, tmp_path):
         assert counters.calls["fault"] == 0 and sum(counters.calls.values()) == 1
 
 
-def test_installed_without_an_environment(wheel, tmp_path):
+def test_the_launcher_finds_a_package_installed_by_pip_user(wheel, tmp_path):
     """As with `pip install --user`: the package is below the launcher's own prefix, the rest elsewhere."""
     started = installations.install_below(wheel, tmp_path / "of user")
     assert text_of(started, "--version").startswith("nvccache ")
@@ -190,7 +190,7 @@ def test_without_a_compiler_python_itself_is_the_command(uncompiled, workspace, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_without_a_home(launcher):
+def test_the_launcher_runs_for_another_user_without_a_home(launcher):
     user: dict[str, int] = {"user": NOBODY, "group": NOBODY}
     python = os.path.realpath(sys.executable)
     reached = subprocess.run(["test", "-x", python], check=False, **user)
@@ -281,7 +281,7 @@ def assert_real_nvcc_answers(environment: Path, *before: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_where_python_fails_the_real_nvcc_answers(fault, environment):
+def test_if_python_fails_the_launcher_runs_the_real_nvcc(fault, environment):
     FAULTS[fault](environment)
     before = ("sh", "-c", 'ulimit -v 9000; exec "$@"', "sh") if fault == "no memory" else ()
     assert_real_nvcc_answers(environment, *before)
@@ -328,7 +328,7 @@ def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
     assert named.returncode == 127
 
 
-def test_a_strict_call_shows_the_fault(environment, tmp_path):
+def test_strict_mode_shows_a_failed_start_of_python(environment, tmp_path):
     FAULTS["no blake3"](environment)
     shutil.copy("/bin/true", tmp_path / "real" / "nvcc")  # a script would run, and start no nvcc
     done = run(["nvccache", "nvcc", "-c", "a.cu"], environment, NVCCACHE_STRICT="1")

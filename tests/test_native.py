@@ -36,7 +36,7 @@ int main(void)
 """
 
 
-def test_sums_are_those_of_the_package(tmp_path: Path) -> None:
+def test_native_checksums_match_the_python_package(tmp_path: Path) -> None:
     """Of all lengths up to 4 KiB, and of 200 others."""
     (tmp_path / "program.c").write_text(PROGRAM)
     sources = [tmp_path / "program.c", SOURCES / "xxh3.c"]

@@ -45,7 +45,7 @@ def test_another_system_gets_a_sentence(platform, missing, name, hint, entry):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence)
 
 
-def test_a_build_elsewhere_ends_with_a_sentence(tmp_path: Path) -> None:
+def test_building_on_another_system_fails_with_one_sentence(tmp_path: Path) -> None:
     build = "import sys; sys.platform = 'darwin'; import hatchling.build as b; b.build_wheel(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
