@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from nvccache import outcomes
-from nvccache.cli import output
+from nvccache.cli import builds, output
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import format_seconds, say
 from nvccache.plan.stages import shown_name
@@ -53,8 +52,7 @@ def to_json(event: Event) -> dict[str, Any]:
 def _line(event: Event) -> str:
     """`2026-11-01 09:12:03  miss  3.21 s  a.o  because `x.h` changed`."""
     when = output.format_time(event.started, "%Y-%m-%d %H:%M:%S")
-    is_bypass = event.outcome == outcomes.BYPASS
-    why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
+    why = builds.cause_of(event) if event.reason or event.cause else ""
     made = event.product or " ".join(event.sources) or event.directory
     shown = os.path.relpath(made, event.directory) if made.startswith(f"{event.directory}/") else made
     spent = format_seconds(event.seconds)

@@ -131,8 +131,10 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     matched, *others = best
     call = best[matched]
     # A later call for the same product may be a bypass, whose sources are unknown.
-    last = events.last_call(root, call.product) if call.product else None
-    return last or call, matched, others
+    same = (
+        each for each in events.newest(root, call.product) if call.product and each.product == call.product
+    )
+    return next(same, call), matched, others
 
 
 def _similar(root: str, typed: str) -> tuple[str, list[str]]:
@@ -201,12 +203,10 @@ def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
 def lines(found: Explanation) -> Iterator[str]:
     """The answer, further differences, and the stages that ran, each cause once."""
     call = found.call
-    is_named = call.product or call.sources or found.shown != call.directory
-    subject = f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
     share = ""
     if call.outcome in (outcomes.STAGE_HIT, outcomes.PARTIAL_HIT):
         share = f", {builds.reused(builds.summarize([call]))}"
-    yield f"{subject}: {call.outcome.replace('_', ' ')}{share}, because {found.cause}"
+    yield f"`{found.shown}`: {call.outcome.replace('_', ' ')}{share}, because {found.cause}"
     for detail in found.details:
         yield f"  also: {detail}"
     if call.store_fault:

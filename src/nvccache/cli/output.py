@@ -269,6 +269,13 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def duration(seconds: float) -> str:
+    """Milliseconds below a second."""
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
+    return format_seconds(seconds)
+
+
 def relative_path(path: str) -> str:
     """A path, relative to the working directory if it is below that."""
     return path.removeprefix(os.path.join(os.getcwd(), ""))

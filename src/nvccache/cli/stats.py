@@ -31,7 +31,6 @@ from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
 from nvccache.store.eviction import Amount
 
-WORDS = ("saved", "spent", "overhead")
 GROUPS = ("source", "reason", "architecture")
 
 
@@ -125,10 +124,8 @@ def _named(event: Event, by: str) -> Iterator[tuple[str, Event]]:
         if not event.sources:
             yield "(no source)", event
     elif by == "reason":
-        is_bypass = event.outcome == outcomes.BYPASS
-        why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
-        if why:
-            yield why, event
+        if event.reason or event.cause:
+            yield builds.cause_of(event), event
     else:
         for stage in event.stages:
             outcome = outcomes.STAGE_HIT if stage.is_hit else outcomes.MISS
@@ -199,7 +196,10 @@ def _headline(statistics: Figures, root: str, last: Sequence[Event]) -> list[str
         ago = format_ago(time.time() - max(call.ended for call in last))
         lines = [*wrapped(f"last build, {ago}: {builds.headline(last)}"), ""]
     if sum(statistics["calls"].values()):
-        amounts = (f"{format_seconds(statistics[f'seconds_{word}'])} {word}" for word in WORDS)
+        amounts = (
+            f"{format_seconds(statistics[f'seconds_{word}'])} {word}"
+            for word in ("saved", "spent", "overhead")
+        )
         rows.append(("reused", builds.share(statistics), f"of compiler time: {', '.join(amounts)}"))
         if statistics["since"]:
             rows.append(

@@ -39,11 +39,6 @@ def lasted(stage: StageEvent) -> float:
     return moved if costs.is_cached else moved + costs.run
 
 
-def spent_by(call: Event) -> float:
-    """The compiler time of a call, on any machine."""
-    return sum(map(events.tool_spent, call.stages))
-
-
 def saved(stage: StageEvent) -> float:
     """The compiler time that a hit avoided."""
     return stage.cost if stage.is_hit else 0.0

@@ -1,7 +1,4 @@
-"""What a report computes from its calls: figures, the critical path, and the lanes of the timeline.
-
-The figures are outcomes, seconds, what was slow, and causes of misses.
-"""
+"""What a report computes from its calls: figures, the critical path, and the lanes of the timeline."""
 
 from __future__ import annotations
 
@@ -11,60 +8,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from nvccache import outcomes
 from nvccache.plan import stages
-from nvccache.report.calls import lasted, saved, source_of, spent_by
+from nvccache.report.calls import lasted, saved
 from nvccache.store import events
 from nvccache.store.event_line import LOCAL, Event, StageEvent
 
 
 @dataclass(slots=True)
 class Tally:
-    """Calls or stages with something in common, and one of them as an example."""
+    """Stages of one kind."""
 
-    example: str = ""
-    count: int = 0
-    results: Counter[str] = field(default_factory=Counter)  # of stages
+    results: Counter[str] = field(default_factory=Counter)
     spent: float = 0.0  # seconds of compiler time
     saved: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    calls: int
-    by_outcome: dict[str, int]
-    stages: dict[str, Tally]
-    causes: dict[str, Tally]  # why calls were no direct hits
-
-
-def summarize(calls: Sequence[Event]) -> Figures:
-    by_outcome = dict.fromkeys(outcomes.OUTCOMES, 0)
-    causes: dict[str, Tally] = {}
-    for call in calls:
-        by_outcome[call.outcome] = by_outcome.get(call.outcome, 0) + 1
-        if call.cause and call.outcome != outcomes.BYPASS:
-            tally = causes.setdefault(call.cause, Tally(source_of(call) or call.product))
-            tally.count += 1
-            tally.spent += spent_by(call)
-    return Figures(
-        calls=len(calls),
-        by_outcome=by_outcome,
-        stages=_by_kind(calls),
-        causes=dict(sorted(causes.items(), key=lambda item: (-item[1].spent, -item[1].count, item[0]))),
-    )
-
-
-def _by_kind(calls: Iterable[Event]) -> dict[str, Tally]:
+def tallies_of_stages(calls: Iterable[Event]) -> dict[str, Tally]:
     """The known stages in pipeline order, then any others."""
     tallies = {kind: Tally() for kind in stages.counted()}
     for call in calls:
         for stage in call.stages:
             tally = tallies.setdefault(stage.kind, Tally())
-            tally.count += 1
             tally.results[stage.result] += 1
             tally.spent += events.tool_spent(stage)
             tally.saved += saved(stage)
-    return {kind: tally for kind, tally in tallies.items() if tally.count}
+    return {kind: tally for kind, tally in tallies.items() if tally.results}
 
 
 SLACK = 0.005  # seconds by which clocks of two processes may differ
@@ -118,14 +86,6 @@ def _links(build: Iterable[Event]) -> Iterator[Link]:
             yield Link(call, stage, call.started + stage.start, lasted(stage), 0.0)
         if not ran:
             yield Link(call, None, call.started, call.seconds, 0.0)
-
-
-def seconds_by_kind(path: Iterable[Link]) -> dict[str, float]:
-    """The seconds of a critical path, by kind of stage or outcome; the longest first."""
-    seconds: dict[str, float] = {}
-    for link in path:
-        seconds[link.kind] = seconds.get(link.kind, 0.0) + link.seconds
-    return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
 # Lanes are of tools (one for each job slot, more for runs without a slot) and of calls. Bars of one lane

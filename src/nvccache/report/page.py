@@ -16,26 +16,24 @@ from importlib import resources
 
 from nvccache import __version__, outcomes
 from nvccache.cli import builds
-from nvccache.cli.output import format_count, format_time
+from nvccache.cli.output import duration, format_count, format_time
 from nvccache.plan.stages import shown_name
 from nvccache.report import figures, page_parts
-from nvccache.report.calls import lasted, saved, source_of, title_of
-from nvccache.report.figures import Link, lay_out, seconds_by_kind
-from nvccache.report.page_parts import duration, text, with_code
+from nvccache.report.calls import lasted, saved, source_of
+from nvccache.report.figures import Link, lay_out
+from nvccache.report.page_parts import text, with_code
 from nvccache.store.event_line import Event
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
 MOST_CALLS = 20_000  # drawn and listed one by one
 _A_SECOND = 10_000
-_MOST_KINDS = 4  # of the critical path, in one sentence
 _CALL_TEXTS = ("outcome", "reason", "directory", "product", "cause")
 _STAGE_TEXTS = ("result", "why", "where")
 
 
 def render(build: Sequence[Event], now: float) -> str:
     """The page for a build."""
-    totals = figures.summarize(build)
-    path = figures.critical_path(build)
+    headline, path = builds.headline(build), figures.critical_path(build)
     slowest = page_parts.path_table(path, build[0].started if build else 0.0)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
@@ -45,14 +43,14 @@ def render(build: Sequence[Event], now: float) -> str:
         script=script,
         title=text(f"Build of {_moment(build[0].started)}" if build else "No calls"),
         when=text(format_count(len(build), "call")),
-        verdict=_opening(build, path),
+        verdict=with_code(headline[0].upper() + headline[1:]),
         summary=_summary(build),
-        outcomes=page_parts.outcome_table(totals),
-        stages=page_parts.stage_table(totals),
+        outcomes=page_parts.outcome_table(build),
+        stages=page_parts.stage_table(figures.tallies_of_stages(build)),
         legend=page_parts.legend(),
         shown=text(_shown(len(build))),
         sections=page_parts.group("slowest", "What took longest", slowest, "Nothing ran.")
-        + page_parts.group("causes", "Why it missed", page_parts.cause_table(totals), "Nothing missed."),
+        + page_parts.group("causes", "Why it missed", page_parts.cause_table(build), "Nothing missed."),
         data=encode(build, outcomes.REASONS, path),
         version=text(__version__),
         made=text(_moment(now)),
@@ -74,18 +72,6 @@ def _summary(build: Sequence[Event]) -> str:
         f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span></dd></div>"
         for name, value, about in tiles
     )
-
-
-def _opening(build: Sequence[Event], path: Sequence[Link]) -> str:
-    """The headline above the summary, and what is on the critical path."""
-    headline = builds.headline(build)
-    opening = f'<p class="verdict">{with_code(headline[0].upper() + headline[1:])}.</p>'
-    if not path:
-        return opening
-    parts = list(seconds_by_kind(path).items())[:_MOST_KINDS]
-    spent = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
-    last = f"`{title_of(path[-1].call)}` finished last. On its critical path: {spent}."
-    return f'{opening}<ul class="facts"><li>{with_code(last)}</li></ul>'
 
 
 def _shown(count: int) -> str:

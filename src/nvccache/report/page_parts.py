@@ -5,16 +5,18 @@ Every text in these pieces of HTML is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from nvccache import outcomes
-from nvccache.cli.output import format_count, format_seconds, format_size
+from nvccache.cli import builds
+from nvccache.cli.output import duration, format_size
 from nvccache.plan.stages import shown_name
 from nvccache.report.calls import RESULTS, title_of
-from nvccache.report.figures import Figures, Link
+from nvccache.report.figures import Link, Tally
 from nvccache.store import events
-from nvccache.store.event_line import SHARED, StageEvent
+from nvccache.store.event_line import SHARED, Event, StageEvent
 
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed
 _MOST_ROWS = 15
@@ -105,24 +107,23 @@ def _breakable(path: str) -> str:
     return path.replace("/", "/<wbr>")
 
 
-def outcome_table(figures: Figures) -> str:
-    rows: list[list[str]] = []
-    for outcome, count in figures.by_outcome.items():
-        part = count / figures.calls if figures.calls else 0.0
-        if count:
-            rows.append(
-                [
-                    _words(readable(outcome), outcome),
-                    _number(f"{count:,}", part, outcome),
-                    _number(f"{100 * part:.1f} %"),
-                ]
-            )
+def outcome_table(build: Sequence[Event]) -> str:
+    counts = Counter(call.outcome for call in build)
+    rows: list[list[str]] = [
+        [
+            _words(readable(outcome), outcome),
+            _number(f"{counts[outcome]:,}", counts[outcome] / len(build), outcome),
+            _number(f"{100 * counts[outcome] / len(build):.1f} %"),
+        ]
+        for outcome in dict.fromkeys((*outcomes.OUTCOMES, *counts))
+        if counts[outcome]
+    ]
     return table("Calls by outcome", ("outcome", "calls", "share"), rows)
 
 
-def stage_table(figures: Figures) -> str:
-    most = max((max(tally.spent, tally.saved) for tally in figures.stages.values()), default=0.0)
-    tallies = figures.stages.values()
+def stage_table(stages: Mapping[str, Tally]) -> str:
+    most = max((max(tally.spent, tally.saved) for tally in stages.values()), default=0.0)
+    tallies = stages.values()
     results = [result for result in RESULTS if any(tally.results[result] for tally in tallies)]
     rows: list[list[str]] = [
         [
@@ -131,7 +132,7 @@ def stage_table(figures: Figures) -> str:
             _bar(tally.spent, most, "ran"),
             _bar(tally.saved, most, "hit"),
         ]
-        for kind, tally in figures.stages.items()
+        for kind, tally in stages.items()
     ]
     note = "Compiler time: CPU time of the tools."
     if SHARED in results:
@@ -185,21 +186,21 @@ def remote_text(stage: StageEvent) -> str:
     return f"{source}{spent}; {sent} sent, {fetched} fetched"
 
 
-def cause_table(figures: Figures) -> str:
-    most = max((tally.spent for tally in figures.causes.values()), default=0.0)
+def cause_table(build: Sequence[Event]) -> str:
+    causes = [each for each in builds.causes(build) if each["cause"] != builds.UNCHANGED]
+    most = max((each["seconds_spent"] for each in causes), default=0.0)
     rows: list[list[str]] = [
         [
-            _words(cause),
-            _number(f"{tally.count:,}"),
-            _bar(tally.spent, most, "ran"),
-            _path(tally.example),
+            _words(each["cause"]),
+            _number(f"{len(each['objects']):,}"),
+            _bar(each["seconds_spent"], most, "ran"),
+            _path(each["objects"][0]),
         ]
-        for cause, tally in list(figures.causes.items())[:_MOST_ROWS]
+        for each in causes[:_MOST_ROWS]
     ]
-    heads = ("cause", "calls", "compiler time", "for instance")
-    count = len(figures.causes)
-    note = f"The first {_MOST_ROWS} of {format_count(count, 'cause')}." if count > _MOST_ROWS else ""
-    return table("Why calls were no direct hits", heads, rows, note)
+    heads = ("cause", "objects", "compiler time", "for instance")
+    note = f"The first {_MOST_ROWS} of {len(causes)} causes." if len(causes) > _MOST_ROWS else ""
+    return table("Why compiles were no direct hits", heads, rows, note)
 
 
 def legend() -> str:
@@ -215,13 +216,6 @@ def legend() -> str:
 
 def readable(word: str) -> str:
     return word.replace("_", " ")
-
-
-def duration(seconds: float) -> str:
-    """Milliseconds below a second."""
-    if seconds < 0.9995:
-        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
-    return format_seconds(seconds)
 
 
 def _legend(title: str, names: dict[str, str]) -> str:

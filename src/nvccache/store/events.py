@@ -62,12 +62,6 @@ def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
                 yield event
 
 
-def last_call(cache: str | Directory, product: str = "") -> Event | None:
-    """The last call that made this product, or any product; None if there is none in the log."""
-    compiles = (event for event in newest(cache, product) if event.product and product in ("", event.product))
-    return next(compiles, None)
-
-
 def builds(calls: Iterable[Event]) -> list[list[Event]]:
     """The calls grouped by build, both ordered by start time.
 
@@ -92,19 +86,13 @@ def builds(calls: Iterable[Event]) -> list[list[Event]]:
     return groups
 
 
-def last_builds(calls: Iterable[Event]) -> list[list[Event]]:
-    """The builds that may be "the last build", the latest at the end.
-
-    Builds of nothing but queries are left out, and so are CMake's checks of the compiler, whose build may
-    also be that of the compiles after them.
-    """
-    groups = builds(call for call in calls if not _is_configure_check(call))
-    return [build for build in groups if any(map(is_compile, build))]
-
-
 def last_build(calls: Iterable[Event]) -> list[Event]:
-    """The calls of the latest build."""
-    return next(reversed(last_builds(calls)), [])
+    """The calls of the latest build with a compile.
+
+    CMake's checks of the compiler are left out; their build may also be that of the compiles after them.
+    """
+    found = builds(call for call in calls if not _is_configure_check(call))
+    return next((build for build in reversed(found) if any(map(is_compile, build))), [])
 
 
 def is_compile(call: Event) -> bool:

@@ -13,7 +13,7 @@ from nvccache.run.stage_run import Costs
 from nvccache.store import directory, event_line, event_totals, events
 from nvccache.store.directory import StoreError
 from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, StageEvent
-from sample_events import event, stages_of
+from sample_events import event
 from unprivileged import read_only
 
 KINDS = ("ptxas", "cicc", "nvlink")  # requested by a caller, in its own order
@@ -209,7 +209,7 @@ def test_read_only_journal_can_be_read_and_not_reset(cache_dir, folding):
 
 
 @pytest.mark.parametrize("is_folded", [False, True])
-def test_the_newest_calls_come_first_and_the_last_of_a_product_is_found(cache_dir, folding, is_folded):
+def test_the_newest_calls_come_first_also_of_one_product(cache_dir, folding, is_folded):
     for product in ("/a.o", "/tab\tbed.o", "/\xfc\udcff.o"):
         event_line.append(cache_dir, made(product))
     if is_folded:
@@ -219,8 +219,3 @@ def test_the_newest_calls_come_first_and_the_last_of_a_product_is_found(cache_di
     products = ["", "/a.o", "/\xfc\udcff.o", "/tab\tbed.o", "/a.o"]
     assert [call.product for call in events.newest(cache_dir)] == products
     assert [call.outcome for call in events.newest(cache_dir, "/a.o")] == ["miss", "direct_hit"]
-    for product in set(products) - {""}:
-        found = events.last_call(cache_dir, product)
-        assert (found.product, stages_of(found)) == (product, STAGES)
-    assert events.last_call(cache_dir).outcome == outcomes.MISS
-    assert events.last_call(cache_dir, "/unknown.o") is None
