@@ -111,10 +111,15 @@ def _is_below(path: str, base: str) -> bool:
 def base_of(base_dir: str, cwd: str) -> str:
     """The real path of the base directory; empty if the working directory is not below it."""
     if base_dir == AUTO:
-        parts = cwd.split("/")
-        above = ("/".join(parts[:count]) for count in range(2, len(parts) + 1))
-        return next((path for path in above if os.path.lexists(path + "/.git")), "")
+        found = next(filter(os.path.lexists, repositories_above(cwd)), "")
+        return os.path.dirname(found)
     base = base_dir.rstrip("/")
     if base and not _is_below(cwd, base):
         base = os.path.realpath(base)  # links in the working directory are resolved already
     return base if len(base) > 1 and _is_below(cwd, base) else ""
+
+
+def repositories_above(cwd: str) -> list[str]:
+    """Where a Git checkout that contains the working directory may have its `.git`, the outermost first."""
+    parts = cwd.split("/")
+    return ["/".join([*parts[:count], ".git"]) for count in range(2, len(parts) + 1)]

@@ -88,6 +88,9 @@ def components_of(
         components.append(("outputs", given))
         places = tuple(os.path.relpath(name, cwd) if name else "" for name in given)
         components.append(("places of outputs", places))
+        if relocation.checkout:  # as in module ids
+            sources = [os.path.relpath(name, relocation.checkout) for name in invocation.inputs]
+            components.append(("places of sources", tuple(sources)))
     return components
 
 

@@ -252,15 +252,16 @@ def relative_places(input_record: InputRecord) -> set[str]:
 
 
 def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Iterable[str] = ()) -> bool:
-    """Whether an absolute name leads into one of these places, other than directly into those `searched`.
+    """Whether an absolute name leads into one of these places, but to a program in those `searched`.
 
     gcc opens system headers by their real path if that is shorter (-fcanonical-system-headers).
     """
     within, excepted = tuple({f"{place}/" for place in places}), set(searched)
     names = zip(input_record.directories, input_record.names, strict=True)
     looked_in = [directory for directory, looked_up in names if looked_up and directory not in excepted]
-    read = [*input_record.files, *(row[0] for row in (*input_record.dates, *input_record.duplicates))]
-    read = [path for path in read if os.path.dirname(path) not in excepted]
+    files = zip(input_record.files, input_record.kinds, strict=True)
+    read = [path for path, kind in files if kind != PROGRAM or os.path.dirname(path) not in excepted]
+    read += [row[0] for row in (*input_record.dates, *input_record.duplicates)]
     return any(f"{path}/".startswith(within) for path in (*read, *looked_in) if not _is_relative(path))
 
 

@@ -7,7 +7,7 @@ as they are. Part of the hot path where a base directory is set.
 
 from __future__ import annotations
 
-import os
+import itertools
 
 from nvccache.commandline.tokens import INPUT, Argument, UnknownOption, scan
 from nvccache.records.base_dir import base_of
@@ -39,12 +39,17 @@ def _tokens(argument: Argument, bases: tuple[str, str], cwd: str) -> tuple[str, 
 
 
 def _relative(path: str, bases: tuple[str, str], cwd: str) -> str:
-    """The path from the working directory, if it leads to the same place: `..` behind a link does not."""
+    """The path from the working directory; behind the directories above both, it is as typed.
+
+    So links in it, and `..` behind them, still lead where they lead.
+    """
     for base in bases:
         if _is_below(path, base):
-            relative = os.path.relpath(bases[1] + path[len(base) :], cwd)
-            is_same = os.path.realpath(relative) == os.path.realpath(path)
-            return relative if is_same and relative[0] != "-" else path
+            parts, own = (bases[1] + path[len(base) :]).split("/"), cwd.split("/")
+            pairs = zip(parts, own, strict=False)
+            common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+            relative = "/".join([".."] * (len(own) - common) + parts[common:]) or "."
+            return path if relative[0] in "-/" else relative
     return path
 
 

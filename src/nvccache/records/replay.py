@@ -18,11 +18,13 @@ import os
 import sys
 
 from nvccache import environment, outcomes, real_nvcc
+from nvccache.config import AUTO
 from nvccache.environment import OF_ARGUMENTS, WHOLE
 from nvccache.files import presence, signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records import facts
+from nvccache.records.base_dir import repositories_above
 from nvccache.records.input_records import SOURCE
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
@@ -87,6 +89,7 @@ def add(
     checks = _Checks(input_record, since_ns)
     if not checks.add_search_for_nvcc(argv, request) or not checks.add_settings_file(environ):
         return False
+    checks.add_base_directory(config.base_dir)
     checks.add_sums(request.nvcc)
     strings = replay_layout.Strings()
     products, stdout = _products(answer, strings, cache), _standard_output(answer, cache)
@@ -202,6 +205,16 @@ class _Checks:
             return self._add_file(path)
         self._expect(path, ABSENT)
         return True
+
+    def add_base_directory(self, base_dir: str) -> None:
+        """Add what decides which arguments are relative."""
+        if base_dir == AUTO:
+            for path in repositories_above(os.getcwd()):
+                self._expect(path, presence.state_of(path))
+        elif base_dir and os.path.lexists(base_dir):
+            self._links.append((base_dir, os.path.realpath(base_dir)))
+        elif base_dir:
+            self._expect(base_dir, ABSENT)
 
     def add_sums(self, nvcc: str) -> None:
         """Add the sums of sources that may be touched, the latest ones first: not of the system's.

@@ -117,7 +117,7 @@ class Compile:
         start = self.cwd if is_below_base or os.path.isabs(name) else "/"
         outputs = [os.path.relpath(path, start) for path in sorted(module_id.products_of(self.plan, stage))]
         if is_below_base:
-            source = os.path.relpath(source, self.cwd)
+            source = os.path.relpath(source, self.relocation.checkout or self.cwd)
         first = module_id.first_pass_of(self.plan, stage)
         text = self.intermediates.meaning_of(first.outputs[0].path) if first else ""
         return module_id.compose(source, name, outputs, text)

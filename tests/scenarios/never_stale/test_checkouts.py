@@ -112,16 +112,25 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
     assert made_by_cache(workspace, second) == made_by_plain_in_second(workspace, checkouts)
 
 
-def test_a_header_of_one_checkout_that_both_read_is_an_input_of_both(workspace: Workspace) -> None:
-    """Both read the file of the first checkout, so its edit counts for both."""
-    text = f"#include <led.h>\n{USER}extern const int y;\nconst int y = LED;\n"
+@pytest.mark.parametrize("is_on_path", [False, True])
+def test_a_header_of_one_checkout_that_both_read_is_an_input_of_both(
+    workspace: Workspace, is_on_path: bool
+) -> None:
+    """Both read the file of the first checkout, so its edit counts for both, with their own PATH too."""
+    name = f'"{workspace.directory}/b/one/led/led.h"' if is_on_path else "<led.h>"
+    text = f"#include {name}\n{USER}extern const int y;\nconst int y = LED;\n"
     checkouts = Checkouts(NO_DIRECT_HIT, {"src/a.cu": text, "led/led.h": "#define LED 1\n"})
-    first, second = check_out(workspace, checkouts)
-    workspace.environ["CPATH"] = f"{workspace.directory}/b/one/led"
-    made_by_cache(workspace, first)
-    workspace.write("b/one/led/led.h", "#define LED 2\n")
-    time.sleep(OLD_ENOUGH)
-    assert made_by_cache(workspace, second) == made_by_plain_in_second(workspace, checkouts)
+    calls = check_out(workspace, checkouts)
+    if not is_on_path:
+        workspace.environ["CPATH"] = f"{workspace.directory}/b/one/led"
+    path = workspace.environ["PATH"]
+    for name, call in zip(NAMES, calls, strict=True):
+        if is_on_path:
+            workspace.environ["PATH"] = f"{path}:{workspace.directory}/b/{name}/led"
+        made = made_by_cache(workspace, call)
+        workspace.write("b/one/led/led.h", "#define LED 2\n")
+        time.sleep(OLD_ENOUGH)
+    assert made == made_by_plain_in_second(workspace, checkouts)
 
 
 def test_a_relative_include_path_out_of_a_checkout_finds_its_own_header(workspace: Workspace) -> None:

@@ -86,6 +86,15 @@ def test_a_unit_with_an_id_is_shared_below_a_base_directory(workspace: Workspace
     assert compile_in(workspace, "q/b", *line, **base).compiled() == {}
 
 
+def test_copies_of_a_unit_in_one_checkout_can_be_linked_together(workspace: Workspace) -> None:
+    """They have the same relative paths, but not the same id."""
+    check_out(workspace, INTERNAL, "one/p", "one/q")
+    base = {"NVCCACHE_BASE_DIR": str(workspace.directory)}
+    line = ("{here}/src/a.cu", "-I../inc")
+    assert compile_in(workspace, "one/p/b", *line, **base).outcome == "miss"
+    assert "host_compile" in compile_in(workspace, "one/q/b", *line, **base).compiled()
+
+
 # A unit, options, what becomes of it in another checkout, and in another directory of that.
 ABSOLUTE = {
     "plain": (PLAIN, (), "partial_hit", "direct_hit"),

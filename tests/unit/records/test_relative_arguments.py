@@ -32,8 +32,9 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         # Not inputs or include directories, or not below the base.
         ("-DX=@/one -o @/one/a.o -ccbin @/one/g++", "-DX=@/one -o @/one/a.o -ccbin @/one/g++"),
         ("-I/usr/include -Irelative b.cu -I@x/inc", "-I/usr/include -Irelative b.cu -I@x/inc"),
-        # `..` behind a link leads elsewhere.
-        ("-I@/one/out/../x", "-I@/one/out/../x"),
+        # `..` behind a link leads elsewhere, and any directory may become a link.
+        ("-I@/one/out/../x -I@/one/src/../x", "-I../out/../x -I../src/../x"),
+        ("-I@/one/build/../x -I@/one//x/ -I@/one/build//x", "-I../x -I..//x/ -I@/one/build//x"),
     ],
 )
 def test_paths_of_inputs_and_include_directories_below_the_base(base: Path, typed: str, given: str) -> None:

@@ -89,6 +89,23 @@ def test_settings_in_a_file(launcher: Launcher, place: Path, compiler: str) -> N
     assert not holds(launcher)
 
 
+@pytest.mark.parametrize("named", ["auto", "base", "base/"])
+def test_a_base_directory_that_leads_elsewhere_or_appears_makes_no_replay(
+    launcher: Launcher, compiler: str, place: Path, named: str
+) -> None:
+    link = place / "base"
+    link.symlink_to(place)
+    launcher.environ["NVCCACHE_BASE_DIR"] = named if named == "auto" else f"{place}/{named}"
+    assert record(launcher, compiler)
+    assert holds(launcher)
+    if named == "auto":
+        (place / ".git").mkdir()
+    else:
+        link.unlink()
+        link.symlink_to(place / "home")
+    assert not holds(launcher)
+
+
 def test_an_nvcc_that_appeared_during_the_compile_prevents_a_record(
     launcher: Launcher, place: Path, compiler: str
 ) -> None:
