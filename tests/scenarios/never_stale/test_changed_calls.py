@@ -51,7 +51,7 @@ CASES = {
 @pytest.mark.parametrize(
     "rule", [pytest.param(rule, marks=SMOKE if rule == UNKNOWN else ()) for rule in CASES]
 )
-def test_the_call_counts(workspace: Workspace, rule: str) -> None:
+def test_a_changed_command_line_or_variable_is_noticed(workspace: Workspace, rule: str) -> None:
     check(workspace, CASES[rule])
 
 

@@ -132,7 +132,7 @@ def own_tools(workspace: Workspace, tmp_path: Path) -> Path:
     return copy_toolkit(workspace, tmp_path / "toolkit")
 
 
-def test_each_tool_that_is_replaced(workspace: Workspace, own_tools: Path) -> None:
+def test_a_replaced_tool_reruns_only_its_own_stage(workspace: Workspace, own_tools: Path) -> None:
     """By one that does the same: only its own stage runs, since later ones read the same bytes."""
     first = rebuild(workspace, "-c", "a.cu")
     for stage, path in PROGRAMS.items():

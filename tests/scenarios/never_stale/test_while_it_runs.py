@@ -72,7 +72,7 @@ def test_a_compile_whose_header_changes_meanwhile_is_not_reused(workspace: Works
     check_again(workspace, line, made, is_recorded=True)
 
 
-def test_files_that_are_too_new(workspace: Workspace) -> None:
+def test_a_file_changed_twice_within_a_clock_tick_is_not_taken_for_unchanged(workspace: Workspace) -> None:
     """A second change within the same clock tick keeps size and date."""
     set_up(workspace, Case(files={"h.h": value(1)}))
     write("h.h", value(5))(workspace)

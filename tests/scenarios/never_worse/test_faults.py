@@ -46,7 +46,7 @@ def test_compile_errors_are_reported_as_by_nvcc_and_not_recorded(workspace: Work
     assert workspace.counters().calls["fault"] == 0
 
 
-def test_outputs_that_cannot_be_written(primed: tuple[Workspace, bytes]) -> None:
+def test_unwritable_outputs_fail_as_with_nvcc(primed: tuple[Workspace, bytes]) -> None:
     workspace, _ = primed
     (workspace.directory / "directory").mkdir(exist_ok=True)
     full = workspace.directory / "full.cubin"

@@ -232,7 +232,9 @@ def test_tools_that_ignore_signals_are_still_killed(
         check_ended(workspace, call, signal.SIGINT, expected)
 
 
-def test_a_call_that_is_killed(workspace: Workspace, toolkit: Path, tmp_path: Path, expected: bytes) -> None:
+def test_tools_of_a_killed_call_do_not_outlive_the_call(
+    workspace: Workspace, toolkit: Path, tmp_path: Path, expected: bytes
+) -> None:
     """Its tools, which ignore signals, do not outlive it."""
     with stuck(workspace, toolkit, tmp_path, 'trap "" TERM INT HUP; $SLEEP; $SLEEP') as call:
         tell(call, signal.SIGKILL, is_for_group=False)

@@ -70,7 +70,7 @@ def test_concurrent_eviction_leaves_all_objects_correct(
     assert calls["fault"] == calls["failed"] == calls["bypass"] == 0
 
 
-def test_a_cache_that_is_removed_all_the_time(
+def test_removing_the_cache_during_a_compile_leaves_the_object_correct(
     workspace: Workspace, objects: dict[int, bytes], tmp_path: Path
 ) -> None:
     workspace.write("a.cu", source_of(0))

@@ -91,7 +91,7 @@ def test_another_option_and_a_comment_make_the_stages_of_the_option_run(
 
 @pytest.mark.by_default("-cubin")
 @pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin", "-dc"])
-def test_the_other_modes(workspace: Workspace, mode: str) -> None:
+def test_each_output_mode_reruns_cicc_only_after_a_change_in_meaning(workspace: Workspace, mode: str) -> None:
     put(workspace, BEFORE)
     argv = (mode, "a.cu", *architectures(*((80, 90) if mode in ("-fatbin", "-dc") else (80,))))
     compile_once(workspace, *argv, product="a.out")

@@ -97,7 +97,9 @@ def test_the_number_of_threads_is_in_no_key(warm: Workspace) -> None:
 
 @pytest.mark.by_default("TERM", "LIBRARIES", "TMPDIR", "PATH")
 @pytest.mark.parametrize("variable", ["TERM", "GCC_COLORS", "TZ", "LIBRARIES", "TMPDIR", "HOME", "PATH"])
-def test_a_variable_that_reaches_no_result(warm: Workspace, tmp_path: Path, variable: str) -> None:
+def test_variables_that_do_not_affect_the_result_are_in_no_key(
+    warm: Workspace, tmp_path: Path, variable: str
+) -> None:
     """PATH, as long as it leads to the same tools; the others with whatever value."""
     folder = tmp_path / "with'quotes and a blank"
     folder.mkdir()

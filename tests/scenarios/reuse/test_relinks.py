@@ -54,7 +54,7 @@ def is_relinked(place: Workspace, argv: tuple[str, ...]) -> bool:
 @pytest.mark.by_default("one-objects", smoke={"one-objects": "link"})
 @pytest.mark.parametrize("inputs", [SOURCES, OBJECTS], ids=["sources", "objects"])
 @pytest.mark.parametrize("options", [ONE, LTO], ids=["one", "lto"])
-def test_a_program_is_linked_again(
+def test_relinking_touched_inputs_reruns_only_the_hosts_link(
     place: Workspace, options: tuple[str, ...], inputs: tuple[str, ...]
 ) -> None:
     if options is LTO:

@@ -94,7 +94,7 @@ def test_debug_info_has_the_lines_and_paths_of_the_current_compile(
 @pytest.mark.by_default("-lineinfo -c-{project}")
 @pytest.mark.parametrize("base", ["", "{project}"])
 @pytest.mark.parametrize("options", ["-g -c", "-lineinfo -c"])
-def test_a_project_that_is_moved(
+def test_a_moved_project_gets_debug_info_with_its_new_paths(
     light: Workspace, reference_directory: Path, options: str, base: str
 ) -> None:
     for name in ("one", "two", "one"):

@@ -159,7 +159,7 @@ def change_stub(toolkit: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "stage"), [(change_nvlink, "nvlink"), (change_stub, "host_compile")], ids=["nvlink", "stub"]
 )
-def test_a_part_that_was_replaced_runs(
+def test_a_replaced_tool_of_a_device_link_reruns_only_its_stage(
     place: Workspace, toolkit: Path, change: Callable[[Path], None], stage: str
 ) -> None:
     make_objects(place, ONE)

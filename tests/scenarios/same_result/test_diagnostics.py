@@ -117,7 +117,7 @@ def test_changing_a_warning_option_changes_diagnostics_as_in_nvcc(light: Workspa
     both_ways(light, *line, *architectures(80, 90), *option)
 
 
-def test_an_output_that_is_named_again(light: Workspace) -> None:
+def test_a_repeated_output_option_gives_the_warning_of_nvcc(light: Workspace) -> None:
     """nvcc warns of the second name."""
     light.write("a.cu", KERNEL)
     for names in (("b.o",), ("a.o", "b.o"), ("b.o",)):

@@ -29,7 +29,9 @@ PAIRS = {
 @pytest.mark.by_default(*(f"-dc-{pair}" for pair in PAIRS))
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
-def test_two_objects(workspace: Workspace, mode: tuple[str, ...], pair: str) -> None:
+def test_objects_of_two_sources_link_into_one_program(
+    workspace: Workspace, mode: tuple[str, ...], pair: str
+) -> None:
     """Cold, and by the stages, which make the same."""
     for directory, source, _ in PAIRS[pair]:
         workspace.write(f"{directory}/{source}", INTERNAL)

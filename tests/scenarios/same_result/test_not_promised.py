@@ -127,7 +127,9 @@ ROWS = {
     "a wrapper lists a directory", "text with its line", "an unknown option", "a cache of an earlier version"
 )
 @pytest.mark.parametrize("situation", ROWS)
-def test_second_call(workspace: Workspace, situation: str) -> None:
+def test_each_rare_situation_gives_nvccs_object_and_the_documented_outcome(
+    workspace: Workspace, situation: str
+) -> None:
     row = ROWS[situation]
     argv = row.line.split()
     set_up(workspace, Case(files=row.files, prepare=row.prepare))

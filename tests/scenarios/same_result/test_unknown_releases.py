@@ -148,7 +148,9 @@ def test_an_unknown_toolkit_release_gives_the_result_of_its_own_nvcc(
     assert not list(own.iterdir())
 
 
-def test_a_front_end_that_knows_no_seed(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_cudafe_without_random_seed_option_gives_the_result_of_nvcc(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     """nvcc itself does not give the option."""
     toolkit = other_release(workspace, tmp_path, "nothing")
     real = (toolkit / "bin/cudafe++").read_text()

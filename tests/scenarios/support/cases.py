@@ -25,7 +25,7 @@ from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit, share_digests
 from workspaces import Workspace
 
 # Seconds after which a file is old enough to be recorded, with those that `Workspace.cached` waits;
-# test_files_that_are_too_new
+# test_a_file_changed_twice_within_a_clock_tick_is_not_taken_for_unchanged
 OLD_ENOUGH = 0.08
 LINE = "-c a.cu -MD -MF a.d -o a.o"
 KERNEL = "__global__ void kernel(int *x) { *x = VALUE; }\nint launch() { return VALUE; }\n"
