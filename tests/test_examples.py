@@ -23,7 +23,9 @@ NEEDED = {"cuda_graph/graph.py": "torch"}
         ("cuda_graph/graph.py", r"^in another directory: \d+\.\d s$", "the graph is right"),
     ],
 )
-def test_an_example(workspace, launcher, tmp_path, script, expected, on_a_gpu):
+def test_each_example_script_succeeds_and_prints_the_expected_text(
+    workspace, launcher, tmp_path, script, expected, on_a_gpu
+):
     if not importlib.util.find_spec(NEEDED.get(script, "sys")):
         pytest.skip(f"needs {NEEDED[script]}")
     path = f"{launcher.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"

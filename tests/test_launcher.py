@@ -109,7 +109,7 @@ def test_python_modules_in_the_working_directory_are_not_imported(launcher, work
         assert result.status == 0 and b"Traceback" not in result.stderr
 
 
-def test_an_environment_that_was_moved(launcher, tmp_path):
+def test_the_launcher_works_in_a_moved_virtual_environment(launcher, tmp_path):
     moved = tmp_path / f"it's é {'x' * 150}"
     shutil.copytree(launcher.parents[1], moved, symlinks=True)
     assert text_of(moved / "bin" / "nvccache", "--version").startswith("nvccache ")

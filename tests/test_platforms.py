@@ -38,7 +38,7 @@ HINT = "hint: under WSL it caches the nvcc of the CUDA toolkit for Linux\n"
         ("freebsd14", (), "freebsd14", ""),
     ],
 )
-def test_another_system_gets_a_sentence(platform, missing, name, hint, entry):
+def test_another_operating_system_gets_one_error_sentence(platform, missing, name, hint, entry):
     argv = [sys.executable, "-c", CHILD, platform, str(ROOT), entry, *missing]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     sentence = f"nvccache: runs on Linux only, and this is {name}\n{hint}"

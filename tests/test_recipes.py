@@ -14,7 +14,7 @@ from workspaces import Workspace
 ACTION = installations.ROOT / ".github/actions/setup-nvccache/action.yml"
 
 
-def test_the_action_sets_up_nvccache(workspace: Workspace, wheel: Path, tmp_path: Path) -> None:
+def test_the_github_action_installs_nvccache(workspace: Workspace, wheel: Path, tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     install, *rest = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
     temporary = tmp_path / "runner temp"

@@ -85,7 +85,7 @@ def test_the_flags_that_are_shared_with_make_stay_as_they_are(find, pipe):
     assert not before[0] & os.O_NONBLOCK
 
 
-def test_the_last_word_counts(find, pipe):
+def test_the_last_jobserver_option_in_makeflags_counts(find, pipe):
     good = f"--jobserver-auth={pipe[0]},{pipe[1]}"
     assert find(f"--jobserver-fds=-2,-2 {good}")
     assert not find(f"{good} --jobserver-auth=-2,-2")

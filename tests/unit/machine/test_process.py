@@ -31,7 +31,7 @@ def ending(request, monkeypatch) -> None:
 @pytest.mark.parametrize(
     "last", ["", "; sleep 0.2", "; exec >&- 2>&-; sleep 0.2"], ids=["", "late", "closed"]
 )
-def test_both_streams_are_whole(last):
+def test_large_output_on_both_streams_is_captured_completely(last):
     text = f"head -c {MUCH} /dev/zero; head -c {MUCH} /dev/zero >&2; printf out; printf err >&2{last}"
     done = run(text)
     assert (done.status, len(done.stdout), len(done.stderr)) == (0, MUCH + 3, MUCH + 3)

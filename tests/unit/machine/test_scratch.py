@@ -171,7 +171,7 @@ def test_without_file_locks_scratch_directories_are_made_but_not_swept(left, par
     assert len(list(parent.iterdir())) == 3
 
 
-def test_names_of_others_are_not_listed(tmp_path, monkeypatch):
+def test_sweeping_scratch_does_not_list_the_shared_temporary_directory(tmp_path, monkeypatch):
     """Hundreds of thousands of them would delay each call."""
     path = Path(scratch.choose({"TMPDIR": str(tmp_path)}, ""))
     scandir = os.scandir

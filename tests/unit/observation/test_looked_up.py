@@ -121,7 +121,7 @@ RECORDED = [
 
 
 @pytest.mark.parametrize(("seen", "expected"), RECORDED)
-def test_recorded_lookups(place, seen, expected):
+def test_each_kind_of_lookup_has_its_form_in_an_input_record(place, seen, expected):
     os.mkfifo("inc/pipe")
     Path("inc/deep").mkdir()
     Path("x/y").mkdir(parents=True)

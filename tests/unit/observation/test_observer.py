@@ -41,7 +41,7 @@ def test_child_processes_are_observed_however_started(run, program, how):
     assert one.executable >= {f"{run.directory}/bin/cat", one.started[0]}
 
 
-def test_children_that_cannot_be_started(run, program):
+def test_programs_that_cannot_be_started_are_recorded_as_absent(run, program):
     found = complete(run(program, "vfork", "./nowhere", watched="one"), 127)
     assert "nowhere" in seen_by(found, "absent")
     assert "nowhere" in seen_by(complete(run(program, "spawn", "./nowhere", watched="two"), 127), "absent")
@@ -86,7 +86,7 @@ def test_relative_paths_are_observed_across_directory_changes(run, program):
     assert found.processes[0].directory == root and found.written == {f"{root}/sub"}
 
 
-def test_errno_is_as_without(run, program):
+def test_the_observer_leaves_errno_unchanged(run, program):
     complete(run(program, "errno"))
 
 

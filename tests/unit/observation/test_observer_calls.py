@@ -295,7 +295,7 @@ def test_harmless_calls_record_no_machine_queries(run, observe):
 
 
 @pytest.mark.parametrize("statement", UNOBSERVABLE)
-def test_calls_that_are_not_observed(run, program, statement):
+def test_unobservable_calls_make_the_observation_incomplete(run, program, statement):
     done, found = run(program, str(ROWS[statement]))
     assert (done.status, done.stderr) == (0, b"")
     assert UNOBSERVABLE[statement] in found.incomplete

@@ -152,7 +152,7 @@ def test_shell_variables_that_change_each_time_are_detected():
         *[(argv, "") for argv in (["-c", "x" * 4096], ["long"])],  # cut by the observer, or here
     ],
 )
-def test_the_text_that_a_shell_runs(tmp_path, monkeypatch, argv, text):
+def test_the_text_of_a_shell_is_found_in_its_arguments_or_script_file(tmp_path, monkeypatch, argv, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sub").mkdir()
     (tmp_path / "script").write_text("echo script")
@@ -164,7 +164,7 @@ def test_the_text_that_a_shell_runs(tmp_path, monkeypatch, argv, text):
     assert texts_of(shell) == []  # it reads the user's files
 
 
-def test_a_script_that_is_found_on_path(tmp_path):
+def test_the_text_of_a_script_found_on_path_is_known(tmp_path):
     (tmp_path / "script").write_text("echo script")
     shell = Process("/bin/sh", ["sh", "script"], "/", files={f"{tmp_path}/script": (0, 0, 0, 0, 0)})
     assert texts_of(shell) == [b"echo script"]

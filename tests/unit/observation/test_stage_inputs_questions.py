@@ -15,7 +15,7 @@ from observed_stages import FILE, changes_since, kinds, place, ran, read_by, sub
 __all__ = ["place"]  # the fixtures
 
 
-def test_the_working_directory_has_two_names(place, monkeypatch):
+def test_the_fact_of_the_working_directory_depends_on_pwd_and_the_real_path(place, monkeypatch):
     cache = Store(str(place / "cache"))
     here = [facts.answer(facts.DIRECTORY, "", {"PWD": pwd}, cache) for pwd in ("/a", "/b")]
     monkeypatch.chdir(place / "bin")

@@ -104,7 +104,7 @@ def test_the_object_that_lies_there_is_replaced_and_the_dependency_file_written_
     assert after[1].st_mode & 0o777 == 0o640
 
 
-def test_words_that_are_no_text(launcher, compiler):
+def test_arguments_that_are_not_utf_8_are_replayed(launcher, compiler):
     arguments = [*ARGUMENTS, "-DX=\udcff"]
     launcher.environ["NVCC_APPEND_FLAGS"] = "\udc80"
     assert launcher.record(compiler, arguments, replayed(), answer_of_call())

@@ -74,7 +74,7 @@ def test_a_bare_nvcc_is_replayed_until_path_finds_another(
     assert not holds(bare)
 
 
-def test_settings_in_a_file(launcher: Launcher, place: Path, compiler: str) -> None:
+def test_a_changed_settings_file_prevents_a_replay(launcher: Launcher, place: Path, compiler: str) -> None:
     settings = place / "home/nvccache/config.toml"
     settings.parent.mkdir(parents=True)
     began = time.time_ns()

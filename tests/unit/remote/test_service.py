@@ -115,7 +115,7 @@ def test_a_password_is_for_the_host_of_the_url_alone():
         assert "authorization" not in elsewhere.requests[0].lower()
 
 
-def test_no_credentials_are_no_anonymity():
+def test_missing_credentials_do_not_mean_anonymous_access():
     with FaultyServer(says(200, b"x")) as server:
         url = f"s3://b/p?endpoint={server.url}"
         assert fault_of(opened(url).get, NAME, MOST) == "bad_credentials"

@@ -26,7 +26,7 @@ def shared(top):
     return SharedDirectory(str(top))
 
 
-def test_content_comes_back_unless_it_is_too_large(shared, top):
+def test_shared_content_is_read_back_unless_it_is_too_large(shared, top):
     assert shared.get(NAME, 10) is None
     assert list(top.iterdir()) == []
     for _ in ("written", "replaced"):

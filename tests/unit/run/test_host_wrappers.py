@@ -51,14 +51,16 @@ def kind_of(path: Path) -> str:
     ("text", "kind"),
     [*((text, PLAIN_WRAPPER) for text in PLAIN.values()), *((text, ANY_WRAPPER) for text in ANY.values())],
 )
-def test_which_scripts_are_plain(tmp_path: Path, text: str, kind: str) -> None:
+def test_shell_scripts_that_only_start_the_compiler_count_as_plain(
+    tmp_path: Path, text: str, kind: str
+) -> None:
     path = tmp_path / "wrapper"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     assert kind_of(path) == kind
 
 
-def test_other_programs(tmp_path: Path) -> None:
+def test_programs_other_than_gcc_and_shell_scripts_are_opaque_wrappers(tmp_path: Path) -> None:
     assert kind_of(Path(GCC)) == ""
     assert kind_of(Path("/bin/true")) == ANY_WRAPPER
     path = tmp_path / "wrapper"
