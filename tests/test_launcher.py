@@ -164,7 +164,7 @@ def test_the_launcher_runs_the_python_of_its_scripts_shebang_or_beside_it(first_
     assert text_of(started, "a b", "") == f"1 1 {started} a b \n"
 
 
-def test_a_launcher_without_python_says_so(launcher, tmp_path):
+def test_a_launcher_without_python_exits_with_127_and_an_error(launcher, tmp_path):
     alone = shutil.copy(launcher, tmp_path)
     masquerade = tmp_path / "nvcc"
     masquerade.symlink_to(alone)

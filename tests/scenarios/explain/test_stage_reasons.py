@@ -50,7 +50,7 @@ def compiled(compiled_once: Workspace, tmp_path: Path) -> Workspace:
     return Workspace(compiled_once.directory, compiled_once.nvcc, environ)
 
 
-def test_an_option_of_one_tool_is_named_at_stages_that_get_it(compiled):
+def test_an_added_tool_option_explains_only_the_stages_that_get_the_option(compiled):
     assert compiled.cached(*LINE, "-Xptxas", "-O1").status == 0
     found = why(compiled)
     assert found["ptxas sm_80"] == "`-O1` was added to its command line"

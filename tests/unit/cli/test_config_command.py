@@ -77,7 +77,7 @@ def test_config_refuses_a_settings_file_that_is_not_regular(nvccache, file, put)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_file_as_it_is(nvccache, file, monkeypatch, step):
+def test_config_leaves_the_settings_file_unchanged_on_a_full_disk(nvccache, file, monkeypatch, step):
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -23,7 +23,7 @@ def write_program(path):
     path.chmod(0o755)
 
 
-def test_links_to_the_launcher_and_says_how_to_use_it(nvccache, folder, tmp_path):
+def test_install_links_nvcc_to_the_launcher_and_prints_the_path_line(nvccache, folder, tmp_path):
     write_program(tmp_path / "cuda" / "nvcc")
     output = nvccache("install", str(folder), PATH=f"{tmp_path}/cuda").output
     path, program = folder / "nvcc", os.path.join(os.path.dirname(sys.executable), "nvccache")

@@ -259,6 +259,6 @@ def test_variables_that_count_depend_on_the_kind_of_program(requests_colours, pr
     assert {*READ} - {"PATH", "NVCCACHE_DIR"} <= shell and not {"PATH", "NVCCACHE_DIR", WHOLE} & shell
 
 
-def test_who_may_behave_differently_if_two_directories_are_the_same():
+def test_gcc_and_unknown_programs_may_notice_equal_directories():
     found = {name for name in PROGRAMS.split() if judge.distinguishes_directories(process(name))}
     assert found == {"g++", *OTHERS.split()}

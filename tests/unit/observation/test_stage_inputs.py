@@ -251,7 +251,7 @@ def test_listed_directories_are_recorded_if_unchanged(place):
     assert call.input_record(Observation([ran("cat")], set()), subject())
 
 
-def test_the_tool_is_looked_for_as_it_was_called(place):
+def test_the_path_search_for_the_tool_is_recorded(place):
     made = read_by(place, ran())
     assert (made.sought, made.search_path) == (["g++"], "bin")
     (place / "link").symlink_to("bin/g++")

@@ -65,7 +65,7 @@ def test_there_is_no_relocation_where_the_working_directory_is_elsewhere(base, c
         relocation.decode(MARK + "0/x.h")
 
 
-def test_a_base_directory_that_is_a_link_is_where_it_leads(tmp_path):
+def test_a_base_directory_given_as_a_link_is_resolved(tmp_path):
     (tmp_path / "real" / "one").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     cwd = os.path.realpath(tmp_path / "real" / "one")

@@ -22,7 +22,7 @@ def wait_for_one(jobs: Jobs):
     return ended[0]
 
 
-def test_a_job_tells_its_result_or_what_it_raised():
+def test_a_job_keeps_its_result_or_exception():
     jobs = Jobs()
     job = jobs.start(lambda handle: 42)
     assert wait_for_one(jobs) is job

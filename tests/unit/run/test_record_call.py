@@ -99,7 +99,7 @@ def test_below_a_base_directory_records_are_shared(toolkit: Toolkit, text: str, 
     assert toolkit.answer(NVCCACHE_BASE_DIR=str(toolkit.folder))
 
 
-def test_a_product_that_names_the_directory_keeps_the_record_to_it(toolkit: Toolkit) -> None:
+def test_a_product_that_names_its_directory_is_not_shared_with_others(toolkit: Toolkit) -> None:
     """Even though no compiled text names it."""
     toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))

@@ -30,7 +30,7 @@ def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
         (event_line.LOCAL, "no_workers", None, "no_workers"),
     ],
 )
-def test_an_event_comes_back_as_it_was(where, away, costs, why_here):
+def test_an_event_survives_writing_and_parsing_its_log_line(where, away, costs, why_here):
     product = "/tab\tbed/a\nb%09\xfc\udcff.o"
     made = event(outcomes.BYPASS, "library", started=1000.25, seconds=2.5, product=product, pid=4711)
     made.directory, made.sources, made.cause = "/cwd\udcff", ["a.cu", "b\x1f\x1e.cu"], "`x.h` changed"

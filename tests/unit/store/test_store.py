@@ -35,7 +35,7 @@ def _path(root: Path, bucket: str, name: str) -> Path:
 
 
 @pytest.mark.parametrize("bucket", RECORDS)
-def test_a_record_comes_back_as_it_was_put_in(cache, bucket):
+def test_a_stored_record_is_read_back_unchanged(cache, bucket):
     for body in (b"first", BODY, b""):
         cache.add_record(bucket, KEY, body)
         assert cache.find_record(bucket, KEY) == body
@@ -52,7 +52,7 @@ def test_an_invalid_key_does_not_lead_out_of_its_bucket(root, cache, name):
     assert cache.find_record(RECORD, name) is None
 
 
-def test_a_memo_comes_back_as_it_was_put_in(cache):
+def test_a_stored_memo_is_read_back_unchanged(cache):
     cache.add_memo(KEY, "line\nünï")
     assert cache.find_memo(KEY) == "line\nünï"
     assert cache.find_memo(OTHER_KEY) == ""
@@ -60,7 +60,7 @@ def test_a_memo_comes_back_as_it_was_put_in(cache):
 
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("content", [b"", CONTENT])
-def test_a_blob_comes_back_as_it_was_put_in(cache, compress, content):
+def test_a_stored_blob_is_read_back_unchanged(cache, compress, content):
     digest = keys.digest_bytes(content)
     assert not cache.has_blob(digest)
     cache.add_blob(digest, content, compress)

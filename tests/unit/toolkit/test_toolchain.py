@@ -45,13 +45,13 @@ def test_programs_that_are_nowhere_are_named(tmp_path):
     assert toolchain.missing_program(["there", "gone", "lost"], environ) == "gone"
 
 
-def test_a_program_is_its_content_wherever_it_lies(tmp_path, cache):
+def test_the_digest_of_a_program_depends_on_content_not_location(tmp_path, cache):
     first, second = _script(tmp_path / "a", "echo 1"), _script(tmp_path / "b", "echo 1")
     assert toolchain.digest_of_program(first, cache) == toolchain.digest_of_program(second, cache)
     assert toolchain.digest_of_program(first, cache) == keys.digest_file(first)
 
 
-def test_a_link_is_what_it_points_to(tmp_path, cache, settled):
+def test_the_digest_of_a_link_is_that_of_its_target(tmp_path, cache, settled):
     first, second = _script(tmp_path / "a", "echo 1"), _script(tmp_path / "b", "echo 2")
     link = tmp_path / "link"
     link.symlink_to(first)
