@@ -70,6 +70,7 @@ _NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
 KERNEL_PATHS = ("/dev/", *GENERATED_FILES)
 _INHERITED = (0, *range(3, 20))  # as in observer/input.c
 _SELF = r"/proc/(?:self|thread-self)"
+_FRONT_ENDS = r"cudafe\+\+|cicc"
 _DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
 _FURTHER_DESCRIPTOR = re.compile(rf"{_DESCRIPTORS}/+(?![012](?!\d))\d.*")
 _STREAM = rf"/dev/std.*|{_DESCRIPTORS}/.*|/proc/\d+/(?:task/\d+/)?fd/.*"
@@ -145,7 +146,7 @@ def _unreadable_file(process: Process) -> str:
     if process.kind != OTHER or any(re.search(_DESCRIPTORS, argument) for argument in process.arguments):
         for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed):
             return f"lists `{path}`"
-    if process.kind == CUDA_TOOL and _name(process) not in ("cudafe++", "cicc"):
+    if process.kind == CUDA_TOOL and not re.fullmatch(_FRONT_ENDS, _name(process)):
         return ""
     harmless = _HARMLESS_TO_COMPILERS if is_compiler else _HARMLESS
     for path, mode in (dict.fromkeys(process.files, 0) | process.others).items():

@@ -171,12 +171,14 @@ int main(int count, char **rows)
         switch (atoi(*rows)) {
 %s
         }
+    while (wait(0) > 0)
+        continue;
     return 0;
 }
 """
 HEADERS = """
     dirent dlfcn fcntl fts ftw glob netdb sched stdio stdlib sys/mman sys/random sys/socket sys/stat
-    sys/statfs sys/statvfs sys/syscall sys/time sys/xattr time unistd wordexp
+    sys/statfs sys/statvfs sys/syscall sys/time sys/wait sys/xattr time unistd wordexp
 """
 
 
