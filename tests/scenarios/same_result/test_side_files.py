@@ -228,7 +228,7 @@ def test_files_that_gcc_writes_beside_an_object_are_outputs(workspace: Workspace
     assert usage[0] == usage[1]
 
 
-def test_missing_file_beside_an_object_leaves_the_compile_to_nvcc(workspace: Workspace) -> None:
+def test_split_debug_without_debug_information_makes_the_same_files_as_nvcc(workspace: Workspace) -> None:
     """Without debug information there is nothing to split."""
     workspace.write("a.cpp", "int f(int i) { return i + 1; }\n")
     line = ("-Xcompiler", "-gsplit-dwarf,-g0", "-c", "a.cpp", "-o", "a.o")

@@ -34,7 +34,7 @@ def test_side_files_have_the_name_of_the_object():
 
 
 @pytest.mark.parametrize("value", ["--coverage", "-fprofile-use=x", "-gsplit-dwarf", "-fstack-usage"])
-def test_files_beside_an_object_are_written_there(value):
+def test_host_options_that_make_side_files_are_supported_only_with_dash_c(value):
     found = parse(("-c", "a.cu", "-Xcompiler", value), {})
     assert isinstance(found, Invocation) and found.host_flags == (value,)
     for line in ("a.cu -o a", "a.o -shared", "-dlink a.o", "-rdc=true a.cu"):

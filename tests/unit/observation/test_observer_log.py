@@ -172,7 +172,7 @@ def test_opening_for_writing_distinguishes_new_appended_and_updated_files(observ
     assert found.found == {"/new": 0, "/log": 0, "/lying": 0}
 
 
-def test_an_empty_file_of_long_ago_was_not_made(observe):
+def test_an_empty_file_older_than_the_run_does_not_count_as_written(observe):
     creating = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     log = batch(ROOT, *start(), opened("/log", creating, size=0), END)
     assert observe(log).written == {"/log"}

@@ -89,7 +89,7 @@ def test_where_nothing_can_be_written_there_is_an_obstacle_that_is_not_remembere
     assert observer.obstacle(scratch, cache) == ""
 
 
-def test_a_tool_is_run_with_one_variable_more_and_observed(scratch):
+def test_an_observed_tool_gets_ld_preload_and_ends_as_it_would_without(scratch):
     watch = Watch(scratch, "")
     assert not watch.is_blind
     completed, log = watch.run(

@@ -346,7 +346,7 @@ def test_scratch_files_may_be_named_through_links(place):
     assert call.input_record(Observation([ran("cat", written={f"{place}/scratch/a.ii"})], set()), subject())
 
 
-def test_a_header_that_is_looked_up_by_another_way_than_it_is_read(place):
+def test_a_header_looked_up_through_a_link_is_recorded_by_that_link(place):
     """As gcc does with system headers; the links of the path are recorded, so the name need not be."""
     (place / "inc").mkdir()
     (place / "inc" / "h.h").write_text("")

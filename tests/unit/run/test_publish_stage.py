@@ -27,7 +27,7 @@ def test_the_products_of_a_stage_are_stored_and_the_text_of_a_pass_is_not(toolki
         ("cicc_asks_for_the_time", "asks for the time"),
     ],
 )
-def test_results_that_contain_call_specific_data_are_not_stored(
+def test_a_stage_that_names_files_of_its_call_or_asks_the_time_is_not_stored(
     toolkit: Toolkit, what: str, reason: str
 ) -> None:
     toolkit.write("a.cu", f"int {what};\n")

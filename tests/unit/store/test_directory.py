@@ -180,7 +180,9 @@ def test_permissions_of_stored_files_follow_from_the_cache_directory(
         (0o777, True, "NVCCACHE_DIR", 0o777),
     ],
 )
-def test_group_of_one_user_shares_no_cache(tmp_path, monkeypatch, mode, is_own, variable, expected):
+def test_a_cache_is_not_shared_by_default_with_a_group_of_only_its_user(
+    tmp_path, monkeypatch, mode, is_own, variable, expected
+):
     """With the umask of distributions where each user has a group."""
     monkeypatch.setattr(untrusted, "_is_own_group", lambda status: is_own)
     root = tmp_path / "nvccache"
