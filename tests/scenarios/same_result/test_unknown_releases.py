@@ -125,7 +125,7 @@ def compile_both(workspace: Workspace, *argv: str, **variables: str) -> Counters
     return found.counters
 
 
-@pytest.mark.by_default("all tools renamed", "an unknown kind of line")
+@pytest.mark.by_default("an unknown kind of line")
 @pytest.mark.parametrize("alteration", COMPILED)
 def test_an_unknown_toolkit_release_gives_the_result_of_its_own_nvcc(
     workspace: Workspace, tmp_path: Path, alteration: str
