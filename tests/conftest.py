@@ -32,6 +32,31 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", description)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """What a value of a table says of its row: `not kept`, `no home`, `limit 3`, the words of a command."""
+    name = argname.replace("_", " ")
+    if val is None or val == "":
+        return f"{'no' if val is None else 'empty'} {name}"
+    if isinstance(val, bool):
+        return name if val else f"not {name}"
+    if isinstance(val, int | float):
+        return f"{name} {val}"
+    if isinstance(val, set | frozenset):
+        val = sorted(val, key=str)
+    if not isinstance(val, list | tuple | dict) or not _is_plain(val):
+        return None  # as pytest does
+    is_command = val and all(isinstance(word, str) for word in val) and not isinstance(val, dict)
+    text = " ".join(val) if is_command else f"{name} {val}"
+    return text[:80].encode("unicode_escape").decode("ascii")
+
+
+def _is_plain(val: object) -> bool:
+    """Whether its text is the same in all workers."""
+    if isinstance(val, list | tuple | dict):
+        return all(map(_is_plain, val.items() if isinstance(val, dict) else val))
+    return isinstance(val, str | bytes | int | None)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     marks.mark_case(item)
 

@@ -89,7 +89,7 @@ PLACES = {
 }
 
 
-@pytest.mark.by_default("True-as the header")
+@pytest.mark.by_default("is first-as the header")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_function_that_only_the_source_may_not_leave_unused(
