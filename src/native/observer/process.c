@@ -16,7 +16,7 @@ extern char **environ;
 extern const char __ehdr_start __attribute__((visibility("hidden")));  /* of the observer, by the linker */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
-#define LOG_VARIABLE "_NVCCACHE_SCRATCH=" /* as in machine/watchdog.py */
+#define LOG_VARIABLE "_NVCCACHE_SCRATCH=" /* as in observation/observer.py */
 
 static dev_t device_of_exe;
 static ino_t inode_of_exe;

@@ -165,11 +165,6 @@ class Handle:
                     with contextlib.suppress(OSError):
                         os.kill(member, signum)
 
-    @property
-    def has_exited(self) -> bool:
-        """Whether the tool itself has ended."""
-        return self._child is not None and self._child.poll() is not None
-
     def on_end(self, ended: Callable[[], None]) -> None:
         """Call `ended` when `end` is called, or now if it was; for a run on another machine."""
         with self._lock:

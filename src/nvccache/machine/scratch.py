@@ -1,7 +1,7 @@
 """The scratch directory of a call, and the removal of stale ones.
 
-If a call and its watchdog are both killed, a call on a later day removes their directory. One in use is
-locked by its call; the kernel releases the locks of dead processes.
+If a call is killed outright, its tools run to their end, as nvcc's do, and a call on a later day removes its
+directory. One in use is locked by its call; the kernel releases the locks of dead processes.
 
     $TMPDIR/nvccache-<uid>/             the user's; removed with the last directory in it
     $TMPDIR/nvccache-<uid>/<random>/    one call's
@@ -19,6 +19,13 @@ import time
 from collections.abc import Callable, Mapping
 
 from nvccache.files import flock, untrusted
+from nvccache.machine import process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
 
 _NAME = r"[0-9a-f]{16}"
 _STALE_SECONDS = 24 * 3600.0  # without a new file
@@ -28,7 +35,7 @@ _UNQUOTABLE = frozenset('\\"$`\n')
 
 
 def choose(environ: Mapping[str, str], cache: str) -> str:
-    """The absolute path of a new scratch directory; it is created later, by `make`, under the watchdog.
+    """The absolute path of a new scratch directory, which is created later.
 
     Where others could exchange it in TMPDIR, it is in the cache directory.
     """
@@ -81,6 +88,24 @@ def is_mentioned(path: str, text: bytes) -> bool:
     return re.search(rb"(?<![\w.+-])%s(?![\w+-]|\.\w)" % re.escape(name), text) is not None
 
 
+def within(path: str, work: Callable[[], Result]) -> Result:
+    """Call `work` while the directory exists; raises OSError if it cannot be created."""
+    lock = -1
+    try:
+        lock = make(path)
+        return work()
+    finally:
+        try:
+            remove(path)
+        except process.Interrupted:  # raised at most once
+            remove(path)
+            raise
+        finally:
+            if lock >= 0:
+                os.close(lock)
+        sweep(os.path.dirname(path))
+
+
 def make(path: str) -> int:
     """Create a directory that is locked until the returned descriptor is closed; raises OSError."""
     parent = os.path.dirname(path)
@@ -98,11 +123,11 @@ def make(path: str) -> int:
     return descriptor
 
 
-def sweep(parent: str, excluded: str) -> None:
-    """Remove stale scratch directories from `parent`."""
+def sweep(parent: str) -> None:
+    """Remove stale scratch directories from `parent`, if it still exists: only while others are in it."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            if entry.name != excluded and re.fullmatch(_NAME, entry.name):
+            if re.fullmatch(_NAME, entry.name):
                 with contextlib.suppress(OSError):
                     _remove_if_stale(entry.path)
 

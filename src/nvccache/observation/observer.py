@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from nvccache.files import elf, keys, signatures
 from nvccache.machine import process
 from nvccache.machine.process import Completed, Handle
-from nvccache.machine.watchdog import SCRATCH_VARIABLE
 from nvccache.observation import observer_log
 from nvccache.observation.observer_log import Observation
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 VARIABLE = "LD_PRELOAD"
+_LOG_VARIABLE = "_NVCCACHE_SCRATCH"  # the directory with the log of one run
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
 _LOG = "log"
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at spaces and colons, and expands `$`
@@ -85,7 +85,7 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     # The user's libraries come first: AddressSanitizer refuses to start otherwise.
     users = environ.get(VARIABLE, "")
     preloaded = f"{users}:{LIBRARY}" if users else LIBRARY
-    return {**environ, VARIABLE: preloaded, SCRATCH_VARIABLE: watched_directory}
+    return {**environ, VARIABLE: preloaded, _LOG_VARIABLE: watched_directory}
 
 
 def log_in(watched_directory: str) -> str:
@@ -141,8 +141,7 @@ class Watch:
         """Run a tool to its end; raises OSError when it cannot be started."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
         if self.is_blind or looks_for_observer(program):
-            marked = {**environ, SCRATCH_VARIABLE: self._scratch}
-            completed = process.run(argv, marked, handle=handle)
+            completed = process.run(argv, environ, handle=handle)
             return completed, Log("", argv[0], self.why_not or _MENTIONED)
         directory, began_ns = self._next_directory(), time.time_ns()
         armed = arm(directory, environ)

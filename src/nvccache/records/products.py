@@ -63,7 +63,7 @@ def write_all(products: Sequence[Product]) -> None:
     removed, so that make notices. A destination that is no regular file, or is our standard output or error,
     is an error as well: left to nvcc.
     """
-    # No watchdog cleans up after a direct hit that is stopped by a signal.
+    # Nothing cleans up after a direct hit that is stopped by a signal.
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         for product in products:

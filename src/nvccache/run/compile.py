@@ -9,7 +9,6 @@ from nvccache import endpoint, log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
 from nvccache.machine import jobserver, scratch, slots, streams
-from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer
 from nvccache.observation.observer import Watch
 from nvccache.plan import build
@@ -69,9 +68,7 @@ def compile_call(request: Request, explaining: Explaining | None = None) -> Repo
     call_slots = _slots(request, tokens)
     with streams.silenced_stderr(bool(config.remote)):
         try:
-            report = within_scratch(
-                path, tokens, lambda: _compile(request, cache, path, call_slots, explaining)
-            )
+            report = scratch.within(path, lambda: _compile(request, cache, path, call_slots, explaining))
         except LostResultError:
             cache.remove_read_records()  # one of them is bad, and the next call would fail too
             raise
@@ -97,7 +94,6 @@ def _compile(
     progress = Progress(config.log)
     watch = Watch(path, observer.obstacle(path, cache))
     if isinstance(cache, TieredStore):
-        # Not earlier: queries start threads, and there must be none when the watchdog is forked.
         levels.prefetch(request, cache)
     if request.invocation.is_query:
         return _run_query(request, cache, path, watch, started, explaining)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_CLOSING_SECONDS = 0.2  # how long a tool's streams may stay open after its exit
 _CLEANING_SECONDS = 1.0  # how long a tool may take to remove its temporary files
 _LAST = 1 << 30  # after all other work
 
@@ -73,22 +72,16 @@ class Jobs:
         self._running.difference_update(ended)
         return ended
 
-    def stop(self, is_patient: bool, sweep: Callable[[], None]) -> None:
-        """End all tools and wait for their threads; unless `is_patient`, kill those that take long.
-
-        An orphan of a tool that has exited can keep the tool's streams open; `sweep` kills it.
-        """
+    def stop(self, is_patient: bool) -> None:
+        """End all tools and wait for their threads; unless `is_patient`, kill those that take long."""
         kills_at = time.monotonic() + _CLEANING_SECONDS
         for job in self._running:
             job.handle.end()
         for job in self._running:
-            job.thread.join(_CLOSING_SECONDS)
-            while job.thread.is_alive():
-                if job.handle.has_exited:
-                    sweep()
-                elif not is_patient and time.monotonic() > kills_at:
-                    job.handle.end(signal.SIGKILL)
-                job.thread.join(_CLOSING_SECONDS)
+            job.thread.join(None if is_patient else max(0.0, kills_at - time.monotonic()))
+            if job.thread.is_alive():
+                job.handle.end(signal.SIGKILL)
+                job.thread.join()
         self._running.clear()
 
 

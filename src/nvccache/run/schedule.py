@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 
-from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
 from nvccache.records.record import Entry
@@ -97,14 +96,11 @@ class Schedule:
 
     def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
         """End running tools, store results, release everything; unless `is_wanted`, drop unstored results."""
-        scratch = self._call.plan.scratch
         if not begins_again:
             for provider in self._providers:
                 provider.stop()
         # Where the user ends the call, a second signal kills tools that do not end.
-        self._jobs.stop(not is_wanted, lambda: watchdog.kill_tools(scratch))
-        if not is_wanted:
-            watchdog.kill_tools(scratch)  # and children that outlive their tools
+        self._jobs.stop(not is_wanted)
         self._background.finish(is_wanted)
         for provider in self._providers:
             provider.close()

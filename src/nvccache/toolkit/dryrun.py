@@ -16,7 +16,6 @@ from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.machine import process
 from nvccache.machine.process import Completed
-from nvccache.machine.watchdog import SCRATCH_VARIABLE
 from nvccache.values import dataclass
 
 _MARK = "#$ "
@@ -67,7 +66,6 @@ def of_invocation(
     scratch: str,
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
 ) -> Transcript | Bypass:
-    environ = {**environ, SCRATCH_VARIABLE: scratch}
     if invocation.includes_variables:
         environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
     return transcribe(nvcc, invocation.dryrun_arguments, scratch, environ, run)

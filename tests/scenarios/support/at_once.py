@@ -115,7 +115,7 @@ def all_processes() -> list[int]:
 
 
 def processes_of(workspace: Workspace) -> list[int]:
-    """Calls, watchdogs and tools: what has its temporary files where the workspace has them."""
+    """Calls and tools: what has its temporary files where the workspace has them."""
     mark = b"\0TMPDIR=" + os.fsencode(scratch_of(workspace))
     return [pid for pid in all_processes() if mark in b"\0" + environ_of(pid)]
 
@@ -143,16 +143,6 @@ def is_below(pid: int, ancestor: int) -> bool:
     while pid not in (0, ancestor):
         pid = parent_of(pid)
     return pid == ancestor
-
-
-def watchdog_of(call: Call) -> int:
-    """The child of a call that leads its own process group; 0 without one."""
-    children = [pid for pid in all_processes() if parent_of(pid) == call.pid]
-    for pid in children:
-        with contextlib.suppress(OSError):
-            if os.getpgid(pid) == pid:
-                return pid
-    return 0
 
 
 def own_pool(workspace: Workspace) -> list[str]:
@@ -200,7 +190,7 @@ def is_waiting_for_claim(call: Call) -> bool:
 
 
 def check_nothing_is_left(workspace: Workspace, calls: Iterable[Call]) -> None:
-    """Of calls that have ended; a watchdog's cleanup may take a moment.
+    """Of calls that have ended.
 
     A dry run that is killed leaves `tmpxft_*` files next to the scratch directory, as any killed nvcc does.
     """

@@ -35,10 +35,10 @@ def left(parent) -> Path:
     return path
 
 
-def sweep(path: Path, spared: str = "", age: float = 2 * _DAY) -> None:
+def sweep(path: Path, age: float = 2 * _DAY) -> None:
     for entry in path.iterdir() if path.exists() else ():
         os.utime(entry, (time.time() - age,) * 2, follow_symlinks=False)
-    scratch.sweep(str(path), spared)
+    scratch.sweep(str(path))
 
 
 def test_stale_scratch_directories_are_removed_after_a_day(left):
@@ -78,10 +78,12 @@ def test_a_scratch_directory_is_kept_while_its_process_lives(parent):
     assert not path.exists()
 
 
-def test_the_directory_of_the_call_itself_stays(left):
-    """The call may not have locked it yet."""
-    sweep(left.parent, left.name)
-    assert left.exists()
+def test_a_call_removes_its_directory_and_stale_ones(left):
+    """But not on the way of a call that is alone: its parent is removed with it."""
+    path = left.with_name(scratch.new_name())
+    os.utime(left, (time.time() - 2 * _DAY,) * 2)
+    assert scratch.within(str(path), path.exists)
+    assert not path.exists() and not left.exists()
 
 
 @pytest.mark.parametrize("name", ["0123", "{}x"])
@@ -176,5 +178,4 @@ def test_sweeping_scratch_does_not_list_the_shared_temporary_directory(tmp_path,
     path = Path(scratch.choose({"TMPDIR": str(tmp_path)}, ""))
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: scandir(folder) if folder != str(tmp_path) else 1 / 0)
-    os.close(scratch.make(str(path)))
-    scratch.sweep(*os.path.split(path))
+    scratch.within(str(path), path.exists)

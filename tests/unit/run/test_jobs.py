@@ -48,7 +48,7 @@ def test_an_ended_job_ends_its_tool_and_what_that_has_started():
     family: list[int] = []
     while len(family) < 3:
         family = process.process_tree(process.os.getpid())
-    jobs.stop(False, lambda: None)
+    jobs.stop(False)
     assert job.result.status < 0
     argv = ["ps", "-o", "stat=", "-p", str(family[-1])]
     left = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -124,7 +124,7 @@ def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch):
     with pytest.raises(RuntimeError, match="new thread"):
         jobs.start(lambda handle: 1)
     assert not jobs.are_running
-    jobs.stop(True, lambda: None)
+    jobs.stop(True)
     with pytest.raises(RuntimeError, match="new thread"):
         background.add(0, lambda: None)
     background.finish(is_wanted=False)
