@@ -62,7 +62,7 @@ def run(package: Path, tmp_path: Path) -> Run:
     return run
 
 
-def test_a_setting_and_a_command_are_used_and_listed(run, tmp_path):
+def test_an_added_setting_and_command_work_and_are_listed(run, tmp_path):
     code = "import os; from nvccache import config; print(config.load(os.environ).greetings)"
     assert (run("-c", code), run("-c", code, NVCCACHE_GREETINGS="7")) == ("2\n", "7\n")
     assert run("-m", "nvccache", "config", "greetings", NVCCACHE_GREETINGS="7") == "7\n"
@@ -70,7 +70,7 @@ def test_a_setting_and_a_command_are_used_and_listed(run, tmp_path):
     assert re.search("^  hello +Say which cache is in use.$", run("-m", "nvccache", "--help"), re.MULTILINE)
 
 
-def test_a_fact_is_recorded_compared_and_explained(run, tmp_path, light_nvcc):
+def test_an_added_kind_of_input_is_recorded_compared_and_explained(run, tmp_path, light_nvcc):
     (tmp_path / "a.h").write_text("#define A 1\n")
     (tmp_path / "a.cu").write_text('#include "a.h"\n__global__ void k(int *p) { *p = A; }\n')
     time.sleep(0.1)
@@ -80,7 +80,7 @@ def test_a_fact_is_recorded_compared_and_explained(run, tmp_path, light_nvcc):
         assert f"because {cause}\n" in run("-m", "nvccache", "explain", "a.o")
 
 
-def test_a_storage_backend_serves_a_second_machine(package, tmp_path, light_nvcc):
+def test_an_added_storage_backend_serves_a_second_machine(package, tmp_path, light_nvcc):
     """All machines have one home directory, with the database in it."""
     home = {"HOME": str(tmp_path), "PYTHONPATH": str(package)}
     urls = {"one": "sqlite://team,rw", "two": "sqlite://team"}

@@ -176,7 +176,7 @@ def test_a_launcher_without_python_exits_with_127_and_an_error(launcher, tmp_pat
     assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
 
 
-def test_without_a_compiler_python_itself_is_the_command(uncompiled, workspace, tmp_path):
+def test_nvccache_built_without_a_c_compiler_still_compiles(uncompiled, workspace, tmp_path):
     """There are no replays, and a Python that cannot start ends the compile."""
     workspace.write("a.cu", SOURCE)
     (tmp_path / "nvcc").symlink_to(uncompiled)
@@ -293,7 +293,7 @@ def test_if_python_fails_the_launcher_runs_the_real_nvcc(fault, environment):
 
 # Python looks for it; the stand-in for nvcc, a shell, does not.
 @pytest.mark.parametrize("fault", ["", "no package"])
-def test_libraries_of_the_caller_are_for_the_tools(environment, tmp_path, fault):
+def test_ld_library_path_and_ld_preload_reach_nvcc_unchanged(environment, tmp_path, fault):
     if fault:
         FAULTS[fault](environment)
     (tmp_path / "nvcc.c").write_text(
@@ -315,7 +315,7 @@ def test_libraries_of_the_caller_are_for_the_tools(environment, tmp_path, fault)
         assert run(["nvccache", "--version"], environment, **variables).stdout.startswith(b"nvccache ")
 
 
-def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
+def test_nvcc_is_found_behind_the_shim_of_a_removed_nvccache(environment, tmp_path):
     """By what looks on PATH, as it leads nowhere; its path cannot be run."""
     folder = tmp_path / "shims"
     text_of(environment / "bin" / "nvccache", "install", folder)

@@ -24,7 +24,7 @@ def named(text: str) -> Iterator[str]:
                 yield f"{node.lineno}: {value}"
 
 
-def test_only_the_files_of_the_tools_name_them():
+def test_only_the_modules_of_cuda_tools_contain_their_names():
     found = {str(path.relative_to(SOURCE)): list(named(path.read_text())) for path in SOURCE.rglob("*.py")}
     own = {path: names for path, names in found.items() if path.startswith("plan/stages/")}
     assert {path: names for path, names in found.items() if names and path not in own} == {}

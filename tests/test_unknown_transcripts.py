@@ -69,7 +69,7 @@ def test_altered_dry_runs_are_planned_or_left_to_nvcc(release: str, alteration: 
 
 
 @pytest.mark.parametrize("release", sorted(path.name for path in TRANSCRIPTS.iterdir()))
-def test_further_arguments_are_in_the_keys_and_change_nothing_else(release: str) -> None:
+def test_unknown_arguments_in_a_dry_run_change_keys_and_nothing_else_of_the_plan(release: str) -> None:
     lines = transcript_of(release)
     found, added = planned(lines), planned(ALTERATIONS["arguments"](lines, SCRATCH))
     assert isinstance(found, Plan) and isinstance(added, Plan)

@@ -106,7 +106,7 @@ def test_regenerate_the_table(tmp_path):
     TABLE.write_text(LEGEND + "".join(lines))
 
 
-def test_every_case_ends_as_the_table_says(version, decided):
+def test_each_recorded_dry_run_is_planned_or_bypassed_as_listed(version, decided):
     table = _read_table()
     assert {name: _shown(found) for name, (_, found) in decided.items()} == {
         name: end for (name, of), end in table.items() if of == version
@@ -115,7 +115,7 @@ def test_every_case_ends_as_the_table_says(version, decided):
     assert reasons <= outcomes.REASONS.keys() - {"unexplained"}
 
 
-def test_every_plan_is_whole(version, decided):
+def test_every_plan_makes_all_that_the_command_asks_for_and_nothing_twice(version, decided):
     faults = [
         (name, fault)
         for name, (invocation, plan) in decided.items()
@@ -178,7 +178,7 @@ def _products(invocation: Invocation) -> list[str]:
 # An architecture's stages must not miss because there is another one beside it: nvcc then names their
 # files differently (`a.ptx`, `a.compute_80.ptx`).
 @pytest.mark.parametrize(("one", "two"), [("c_gencode1", "c_gencode2"), ("dw", "c_gencode2")])
-def test_a_second_architecture_does_not_change_the_words_of_the_first(plans, version, one, two):
+def test_adding_an_architecture_leaves_the_stage_keys_of_the_first_unchanged(plans, version, one, two):
     if version == "11.2":
         assert two not in plans, "it has no sm_90"
         return
@@ -195,7 +195,7 @@ def _key_words(plan: Plan, kind: str, word: str = "") -> list[str]:
     return list(found)
 
 
-def test_command_lines_are_split_as_nvcc_took_them(version):
+def test_exactly_the_options_unknown_to_nvcc_are_refused(version):
     for name, case in corpus(version).items():
         words = tokens.scan(case.argv)
         is_refused = isinstance(words, UnknownOption) or isinstance(tokens.resolve(words), UnknownOption)

@@ -19,7 +19,7 @@ MACHINE = re.compile(r"/(?:home|root|work|tmp|opt|mnt|Users)/|/usr/local|tmpxft_
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_transcript_gives_the_plan_beside_it(path):
+def test_each_recorded_dry_run_gives_the_plan_stored_beside_it(path):
     rendered = render(outcome(read_transcript(path))[1])
     expected = HERE / "plans" / path.parent.name / path.name
     if "NVCCACHE_TEST_REGENERATE" in os.environ:
@@ -30,7 +30,7 @@ def test_a_transcript_gives_the_plan_beside_it(path):
     assert not MACHINE.search(path.read_text())
 
 
-def test_every_toolkit_has_every_case_and_every_plan_its_transcript():
+def test_every_recorded_toolkit_has_every_case_and_every_plan_its_dry_run():
     plans = {path.relative_to(HERE / "plans") for path in (HERE / "plans").glob("*/*.txt")}
     assert plans == {path.relative_to(HERE / "transcripts") for path in TRANSCRIPTS}
     cases: dict[str, set[str]] = {}

@@ -165,7 +165,7 @@ def hang(toolkit: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("tokens", [b"x", TOKENS])
-def test_a_call_takes_tokens_for_what_it_runs_and_no_more(
+def test_a_call_runs_no_more_tools_at_once_than_make_gave_it_tokens(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, tokens: bytes
 ) -> None:
     """With `-t`, too, make alone decides. The three runs of cicc continue when no further one can start."""
@@ -185,7 +185,7 @@ def test_a_call_takes_tokens_for_what_it_runs_and_no_more(
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
-def test_the_tokens_of_a_call_that_is_ended(
+def test_jobserver_tokens_come_back_from_a_terminated_call_but_not_from_a_killed_one(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, signum: signal.Signals
 ) -> None:
     """They come back when its tools are gone, not before; those of a killed call are lost."""

@@ -23,7 +23,7 @@ def clean(workspace: Workspace, *options: str) -> dict[str, object]:
     return json.loads(done.stdout)
 
 
-def test_an_object_that_matches_is_compiled_by_every_tool(workspace: Workspace) -> None:
+def test_cleaning_one_object_makes_every_tool_run_again_for_that_object_only(workspace: Workspace) -> None:
     for name in ("one", "two"):
         workspace.write(f"{name}.cu", f"__global__ void {name}(int *x) {{ *x = 3; }}\n// {name}\n")
         os.utime(workspace.directory / f"{name}.cu", (1, 1))

@@ -57,7 +57,7 @@ def test_a_miss_tells_when_and_where_each_stage_ran_and_a_replay_saves_them(plac
     assert found.tool_saved == pytest.approx(sum(stage.cpu for stage in cold.stages), abs=1e-4)
 
 
-def test_calls_of_one_make_are_a_build(place):
+def test_calls_started_by_one_make_have_one_build_number(place):
     call = " ".join([sys.executable, "-m nvccache", place.nvcc, *LINE])
     place.write("Makefile", f"all:\n\tcd . && {call}\n\t{call}\n")
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_calls_of_one_make_are_a_build(place):
     assert len({call.build for call in (cold, *calls)}) == 3 and calls[0].build
 
 
-def test_stages_that_failed_or_that_a_link_ran_are_reported(place):
+def test_events_hold_the_stages_of_failed_compiles_and_of_links(place):
     place.write("bad.cu", "__global__ void k(int *p) { *p = undeclared; }\n")
     assert place.cached("-c", "bad.cu", "-o", "bad.o").status != 0
     found = last(place)
@@ -83,12 +83,12 @@ def test_stages_that_failed_or_that_a_link_ran_are_reported(place):
     assert {*results.values()} == {"hit"} and not last(place).reason
 
 
-def test_a_call_that_is_left_to_nvcc_at_once_tells_of_its_inputs_and_of_no_secret(workspace):
+def test_the_event_of_a_bypass_lists_its_sources_and_no_macro_values(workspace):
     workspace.cached("-run", "-Xcompiler", "-w", "-run-args=d.cu", "a.cu", "-DKEY=b.cu")
     assert (last(workspace).outcome, last(workspace).sources) == ("bypass", ["a.cu"])
 
 
-def test_compiles_are_in_the_page_and_the_trace(place):
+def test_the_report_and_its_trace_show_each_compile_and_its_stages(place):
     assert place.cached("-c", "a.cu", "-arch=sm_80", "-o", "b.o").status == 0
     ours = (sys.executable, "-m", "nvccache", "report")
     written = place.run([*ours, "-o", "build.html", "--trace", "trace.json"])
@@ -103,7 +103,7 @@ def test_compiles_are_in_the_page_and_the_trace(place):
     assert {"cudafe++", "cicc", "ptxas", "host"} <= ran
 
 
-def test_what_a_build_is_said_to_save_and_spend_is_the_cpu_time_of_its_tools(workspace):
+def test_the_reported_costs_of_a_build_are_the_cpu_time_of_its_tools(workspace):
     """Three objects: cold, unchanged, and after an edit of one; all processes are measured from outside."""
     for name in "abc":
         workspace.write(f"{name}.cu", f"__global__ void {name}(int *p) {{ *p = 1; }}\n")

@@ -75,7 +75,7 @@ def test_a_changed_header_explains_all_stages_that_ran(compiled):
     }
 
 
-def test_another_architecture_runs_stages_of_its_own(compiled):
+def test_explain_calls_the_stages_of_an_added_architecture_a_first_compile(compiled):
     assert set(why(compiled).values()) == {FIRST}
     assert compiled.cached(*TWO).status == 0
     found = why(compiled)
@@ -89,7 +89,7 @@ def test_another_architecture_runs_stages_of_its_own(compiled):
     assert "it now reads ptxas sm_90's output" in found["fatbinary"]
 
 
-def test_a_compile_that_failed_in_between_makes_no_first_compile(compiled):
+def test_explain_still_names_the_changed_option_after_a_failed_compile(compiled):
     compiled.write("a.h", "#pragma once\n#define NUMBER no\n")
     assert compiled.cached(*LINE).status != 0
     assert why(compiled)["preprocess host"] == "`a.h` changed"

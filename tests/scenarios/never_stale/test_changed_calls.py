@@ -55,7 +55,9 @@ def test_a_changed_command_line_or_variable_is_noticed(workspace: Workspace, rul
     check(workspace, CASES[rule])
 
 
-def test_the_working_directory_counts_where_names_are_relative(workspace: Workspace) -> None:
+def test_relative_names_in_another_directory_never_give_the_first_directorys_object(
+    workspace: Workspace,
+) -> None:
     line = "-c ../a.cu -MD -MF ../a.d -o ../a.o -I."
     makes = ("../a.o", "../a.d")
     one, two = (Call(line=line, makes=makes, directory=name) for name in ("one", "two"))

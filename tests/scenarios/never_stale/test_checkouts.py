@@ -162,7 +162,9 @@ def test_an_object_with_the_checkout_in_compressed_debug_sections_is_not_shared(
         assert both_ways(workspace, *line, cwd=here).outcome != "direct_hit"
 
 
-def test_system_headers_of_two_checkouts_are_not_confused(workspace: Workspace) -> None:
+def test_each_checkout_gets_its_own_system_header_though_relative_paths_are_equal(
+    workspace: Workspace,
+) -> None:
     """gcc opens them by their real path where that is shorter than the one typed, which is relative."""
     levels = len(str(workspace.directory)) // 3 + 10  # the way up is longer than the path of the checkout
     below, up = "/".join(["d"] * levels), "/".join([".."] * levels)

@@ -43,7 +43,7 @@ TIMES = {
 
 
 @pytest.mark.parametrize("way", TIMES)
-def test_the_time_is_that_of_now(workspace: Workspace, way: str) -> None:
+def test_objects_that_hold_the_time_of_the_compile_are_never_reused(workspace: Workspace, way: str) -> None:
     files, options = TIMES[way]
     set_up(workspace, Case(files=files))
     first = _compile(workspace, call(options))
@@ -83,7 +83,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_dates_of_files_count(workspace: Workspace, what: str) -> None:
+def test_a_compile_that_depends_on_file_dates_notices_another_date(workspace: Workspace, what: str) -> None:
     check(workspace, CASES[what])
 
 

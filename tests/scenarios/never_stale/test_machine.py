@@ -73,7 +73,7 @@ def own_libm(directory: Path, tail: bytes = b"") -> Path:
     return copy
 
 
-def test_the_class_of_the_processor_counts(built: Workspace) -> None:
+def test_another_processor_reruns_only_the_tools_that_compute_with_libm(built: Workspace) -> None:
     """At both levels, changed and restored."""
     plain, outcome, _ = again(built, "-c a.cu")
     assert outcome == "direct_hit"
@@ -91,7 +91,7 @@ def test_the_class_of_the_processor_counts(built: Workspace) -> None:
         assert again(built, "-c a.cu", **variables) == (expected, "stage_hit", set())
 
 
-def test_another_libm_counts(built: Workspace) -> None:
+def test_another_libm_reruns_only_the_tools_that_compute_with_it(built: Workspace) -> None:
     """Even if it computes the same. The library search path is a variable that the host compiler reads."""
     plain, _, _ = again(built, "-c a.cu")
     directory = built.directory / "libraries"

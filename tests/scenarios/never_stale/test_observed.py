@@ -98,7 +98,7 @@ def missing(found: observer_log.Observation, read: set[str], loaded: set[str], d
 
 @pytest.mark.by_default("a program")
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_is_read_is_missing(sources, kind):
+def test_the_observer_sees_every_file_that_strace_sees(sources, kind):
     status, found, read, loaded = watch(sources, [sources.nvcc, *arguments_of(kind)])
     assert status == 0 or status == sources.plain(*arguments_of(kind)).status  # not every toolkit is whole
     assert found.incomplete == ""

@@ -97,5 +97,5 @@ CASES = {
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_a_place_where_a_header_was_looked_for_counts(workspace: Workspace, rule: str) -> None:
+def test_a_header_that_appears_where_one_was_looked_for_is_noticed(workspace: Workspace, rule: str) -> None:
     check(workspace, CASES[rule])

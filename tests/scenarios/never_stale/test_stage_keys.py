@@ -110,7 +110,7 @@ def changed(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_counts_for_the_stages_that_see_it(stages: Stages, option: str) -> None:
+def test_an_option_changes_exactly_the_keys_of_the_stages_that_see_it(stages: Stages, option: str) -> None:
     """Its effects on the texts between stages come on top."""
     output = [] if option.startswith("-o ") else ["-o", "a.o"]
     after = stages.keys("-c", "a.cu", *output, *option.split())
@@ -127,7 +127,7 @@ def test_an_option_counts_for_the_stages_that_see_it(stages: Stages, option: str
         ("-Xcompiler -g0", PASSES),
     ],
 )
-def test_the_working_directory_counts_for_passes_and_for_debug_information(
+def test_the_directory_is_in_the_keys_of_preprocessing_and_of_debug_compiles(
     stages: Stages, options: str, kinds: set[str]
 ) -> None:
     """By its own name, and by that in PWD."""
@@ -158,7 +158,7 @@ def test_intermediate_names_are_in_keys_only_if_outputs_contain_them(stages: Sta
         assert changed(stages.keys_of(planned, environ), stages.keys_of(renamed, environ)) == kinds
 
 
-def test_a_file_that_a_word_names_counts_by_its_content(stages: Stages) -> None:
+def test_the_content_of_a_file_that_an_option_names_is_in_the_stage_key(stages: Stages) -> None:
     for option in ("-include,named.txt", "-frandom-seed=named.txt"):
         stages.workspace.write("named.txt", "first")
         planned, environ = stages.plan("-c", "a.cu", "-Xcompiler", option)
@@ -167,7 +167,7 @@ def test_a_file_that_a_word_names_counts_by_its_content(stages: Stages) -> None:
         assert changed(before, stages.keys_of(planned, environ)) == HOST
 
 
-def test_the_parts_of_a_key_do_not_run_together() -> None:
+def test_keys_differ_where_the_same_text_is_divided_into_other_parts() -> None:
     assert stage_key.key_of([("stage", ("a",)), ("tool", ("b",))]) != stage_key.key_of(
         [("stage", ("b",)), ("tool", ("a",))]
     )

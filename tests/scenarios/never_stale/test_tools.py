@@ -89,7 +89,7 @@ TOOLS = {
 
 
 @pytest.mark.parametrize("rule", TOOLS)
-def test_a_tool_that_changes_is_seen(workspace: Workspace, rule: str) -> None:
+def test_a_changed_tool_is_noticed(workspace: Workspace, rule: str) -> None:
     check(workspace, TOOLS[rule])
 
 
@@ -155,7 +155,9 @@ def test_a_replaced_cc1plus_reruns_the_stages_of_the_host_compiler(
     assert set(rebuild(workspace, "-c", "a.cu", "-ccbin", driver).compiled()) == {"host_compile"}
 
 
-def test_a_toolkit_header_that_the_host_compiler_reads_again(workspace: Workspace, own_tools: Path) -> None:
+def test_a_changed_or_shadowed_toolkit_header_reruns_the_host_compile_only(
+    workspace: Workspace, own_tools: Path
+) -> None:
     rebuild(workspace, "-c", "a.cu", "-Iown")
     probe = "\n#ifndef GUARD_{0}\n#define GUARD_{0}\nint {0};\n#endif\n"
     edit(own_tools / "include/crt/host_runtime.h", probe.format("edited_in_toolkit"))
@@ -166,7 +168,9 @@ def test_a_toolkit_header_that_the_host_compiler_reads_again(workspace: Workspac
 
 
 @pytest.mark.skipif(bool(CCBIN), reason="this toolkit takes only the compiler it is given")
-def test_the_first_host_compiler_on_path_counts(workspace: Workspace, tmp_path: Path) -> None:
+def test_another_host_compiler_earlier_on_path_reruns_the_host_compile(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     workspace.write("a.cu", SOURCE)
     second = tmp_path / "bin/gcc"
     second.parent.mkdir()
@@ -176,7 +180,7 @@ def test_the_first_host_compiler_on_path_counts(workspace: Workspace, tmp_path: 
     assert set(rebuild(workspace, "-c", "a.cu", PATH=path).compiled()) == {"host_compile"}
 
 
-def test_each_stage_has_an_input_record_of_its_own_run(workspace: Workspace) -> None:
+def test_every_stage_records_the_inputs_that_it_read_itself(workspace: Workspace) -> None:
     """Including ptxas's checks of PTX, which write nothing; an empty input record would always hold."""
     workspace.write("a.cu", SOURCE)
     virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]

@@ -84,7 +84,7 @@ def test_a_file_changed_twice_within_a_clock_tick_is_not_taken_for_unchanged(wor
     assert made == made_by_plain(workspace, Call())
 
 
-def test_a_header_that_appears_while_a_later_stage_runs(workspace: Workspace) -> None:
+def test_a_header_that_appears_during_a_compile_is_seen_by_the_next_one(workspace: Workspace) -> None:
     """The first compile has read the old one; every later one reads the new one."""
     files = {"one/h.h": value(1), "two/h.h": value(2), "early": None}
     set_up(workspace, Case(files={"a.cu": behind("#include <h.h>"), "once": "", **files}))

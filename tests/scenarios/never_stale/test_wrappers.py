@@ -153,7 +153,7 @@ def test_process_state_that_a_wrapper_reads_is_an_input(workspace: Workspace, wh
     assert made[0] != made[1]
 
 
-def test_a_host_compiler_may_call_nvccache_again(workspace: Workspace) -> None:
+def test_a_host_compiler_wrapper_that_calls_nvccache_again_ends_up_at_nvcc(workspace: Workspace) -> None:
     """By its bare name on PATH, which leads to the nvcc that is already running."""
     ours = f"{sys.executable} -m nvccache"
     use_wrapper(
@@ -166,7 +166,7 @@ def test_a_host_compiler_may_call_nvccache_again(workspace: Workspace) -> None:
     assert (workspace.directory / "b.cubin").exists()
 
 
-def test_messages_of_a_wrapper_name_the_output_of_this_call(workspace: Workspace) -> None:
+def test_a_wrappers_message_names_the_output_of_this_call_not_an_earlier_one(workspace: Workspace) -> None:
     text = '[[ $* == *" -c "* ]] && echo "  CC  $(basename "${@: -1}")" >&2\nexec "{g++}" "$@"'
     use_wrapper(workspace, text, first=BASH)
     for name in ("one.o", "two.o"):

@@ -98,7 +98,7 @@ def test_a_file_in_the_place_of_the_cache_leaves_the_compile_to_nvcc(
 
 
 @pytest.mark.parametrize("place", [read_only, full])
-def test_a_cache_directory_that_cannot_be_used(
+def test_an_unusable_cache_directory_disturbs_no_compile(
     primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
 ) -> None:
     # A source that has been compiled, and the object that plain nvcc makes of it.
@@ -111,7 +111,7 @@ def test_a_cache_directory_that_cannot_be_used(
         check_compiles(workspace, expected)
 
 
-def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, bytes]) -> None:
+def test_a_cache_that_became_read_only_still_gives_hits(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     log = workspace.directory / "log"
     for served in ("direct hit", "host_compile a.o: hit"):
@@ -122,7 +122,7 @@ def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, byt
         workspace.forget_calls()
 
 
-def test_readonly_makes_and_counts_nothing(primed: tuple[Workspace, bytes]) -> None:
+def test_a_readonly_call_writes_and_counts_nothing(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     totals = workspace.counters().calls
     for _ in ("direct", "stages"):

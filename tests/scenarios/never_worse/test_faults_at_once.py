@@ -92,7 +92,7 @@ def test_a_crashing_or_failing_tool_gives_the_result_of_nvcc(
     assert plain.status != 0
 
 
-def test_a_tool_that_is_killed_for_its_memory_once(
+def test_nvcc_compiles_by_itself_after_a_tool_was_killed_for_its_memory(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     """The real nvcc then runs the stages one by one and succeeds; nothing of the failed run is kept."""

@@ -86,7 +86,9 @@ def test_removing_the_cache_during_a_compile_leaves_the_object_correct(
 
 
 @pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", "2>/dev/full"])
-def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: str) -> None:
+def test_closed_or_broken_streams_fail_a_compile_only_where_they_fail_nvcc(
+    workspace: Workspace, redirection: str
+) -> None:
     """A compile with a warning is not disturbed, unless plain nvcc is.
 
     Plain nvcc fails in some of these cases, since its host compiler could not write; there is no object

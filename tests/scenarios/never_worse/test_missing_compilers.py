@@ -43,14 +43,14 @@ def test_a_missing_compiler_fails_with_the_status_of_the_shell(
     assert not (place.directory / "a.o").exists()
 
 
-def test_a_setting_that_leads_nowhere_is_named(place: Workspace, launcher: Path) -> None:
+def test_a_wrong_nvccache_nvcc_setting_is_named_in_the_error(place: Workspace, launcher: Path) -> None:
     assert place.run([launcher, "install", "shims"]).status == 0
     result = place.run(["shims/nvcc", "-c", "a.cu"], NVCCACHE_NVCC="/nope")
     assert (result.status, result.stdout) == (127, b"")
     assert b"NVCCACHE_NVCC" in result.stderr and b"/nope" in result.stderr
 
 
-def test_a_launcher_that_is_set_twice_compiles(place: Workspace, launcher: Path) -> None:
+def test_nvccache_in_front_of_nvccache_compiles_and_counts_once(place: Workspace, launcher: Path) -> None:
     """As by CMake, and by a CC of the environment."""
     twice = place.directory / "twice"
     twice.symlink_to(launcher)

@@ -52,7 +52,9 @@ def masked(launcher: Path, folder: Path, is_damaged: bool) -> str:
 
 
 @pytest.mark.parametrize("role", ["a query", "bypass", "fault", "damaged"])
-def test_the_environment_is_handed_on(role, launcher, recorder, records, workspace, tmp_path):
+def test_nvcc_gets_the_environment_of_the_caller_in_the_same_order(
+    role, launcher, recorder, records, workspace, tmp_path
+):
     given = {"NVCCACHE_DIR": str(workspace.cache), "PATH": f"{recorder}:/usr/bin:/bin"}
     if role == "fault":
         workspace.write("broken/blake3.py", "raise ImportError\n")
@@ -79,7 +81,9 @@ def entries_in(record: Path) -> list[str]:
     return [entry for entry in entries if not entry.endswith("/nvccache-redirect.so")]  # in scripts alone
 
 
-def test_tools_and_their_messages_are_as_without_a_locale(workspace: Workspace, records: Path) -> None:
+def test_tools_get_the_locale_of_the_caller_and_messages_of_another_are_not_reused(
+    workspace: Workspace, records: Path
+) -> None:
     """The host compiler of every stage, and gcc's quotation marks, which differ in UTF-8."""
     compiler = workspace.write("g++", f'{RECORDER.format(records=records)}exec /usr/bin/g++ "$@"\n')
     compiler.chmod(0o755)
@@ -119,7 +123,9 @@ COMPILER = CCBIN or "/usr/bin/g++"
 PROGRAM = '#include <unistd.h>\nint main(int n, char **words) { return execv(words[0] = "%s", words); }\n'
 
 
-def test_a_host_compiler_that_refuses_to_be_observed(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_host_compiler_that_fails_under_observation_compiles_as_under_nvcc(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     refusing, wrapper = tmp_path / "refusing", workspace.directory / "g++"
     refusing.with_suffix(".c").write_text(PROGRAM % COMPILER)
     build = ["gcc", "-fsanitize=address", "-o", refusing, refusing.with_suffix(".c")]

@@ -51,7 +51,7 @@ def test_a_wrong_setting_is_logged_and_costs_a_compile_nothing(primed: tuple[Wor
     assert json.loads(shown.stdout)["wrong_settings"] == {"file": 1, "max_size": 1}
 
 
-def test_a_limit_of_zero_is_no_limit(workspace: Workspace) -> None:
+def test_a_size_limit_of_zero_means_no_limit(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     for outcome in ("miss", "direct_hit"):
         result, counters = workspace.since(

@@ -29,7 +29,7 @@ KEY, OTHER_KEY = keys.digest_bytes(b"one"), keys.digest_bytes(b"another")
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
 @pytest.mark.parametrize("mode", [0o1777, 0o2777])
-def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int) -> None:
+def test_two_users_can_share_a_cache_directory(tmp_path: Path, mode: int) -> None:
     """With the umask that most have, 022."""
     for parent in (tmp_path, *tmp_path.parents):
         if parent != Path("/tmp") and parent.owner() == "root" and len(parent.parts) > 2:

@@ -43,11 +43,11 @@ def check_refused(new_machine, url, **environ):
         assert SECRET not in path.name
 
 
-def test_a_wrong_password_of_redis(redis, new_machine):
+def test_a_wrong_redis_password_is_reported_and_fails_no_compile(redis, new_machine):
     check_refused(new_machine, redis.url(password=SECRET))
 
 
-def test_wrong_keys_of_s3(rgw, new_machine):
+def test_wrong_s3_keys_are_reported_and_fail_no_compile(rgw, new_machine):
     check_refused(new_machine, rgw.url(), **(rgw.environ() | {"AWS_SECRET_ACCESS_KEY": SECRET}))
 
 
@@ -71,7 +71,7 @@ def test_a_webdav_reader_hits_and_does_not_write(nginx, new_machine):
     check_reader(new_machine, nginx.url(), nginx.url("auth"), lambda: sorted(nginx.files.rglob("*")))
 
 
-def test_s3_with_the_right_to_get_objects_and_no_other(rgw, new_machine):
+def test_a_missing_s3_object_that_is_reported_as_forbidden_is_a_miss(rgw, new_machine):
     """A missing object then counts as forbidden, which is a miss and not a fault."""
     new_machine("one", f"{rgw.url()},rw", **rgw.environ()).fill()
     rgw.allow(servers_s3.EVERYBODY, "s3:GetObject")

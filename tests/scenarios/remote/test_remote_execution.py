@@ -107,7 +107,7 @@ def test_variables_read_by_a_remotely_run_tool_are_inputs_of_its_record(workspac
         assert ("cicc" in workspace.since(again)[1].ran()) == runs, variables
 
 
-def test_a_user_error_is_reported_as_by_nvcc(workspace, engine):
+def test_an_error_in_the_source_found_remotely_is_reported_as_by_nvcc(workspace, engine):
     workspace.write("a.cu", '__global__ void f(int *p) { asm("nonsense %0;" : "=r"(*p)); }\n')
     plain = workspace.plain("-c", "a.cu", "-o", "a.o")
     cached = workspace.cached("-c", "a.cu", "-o", "a.o")
@@ -127,7 +127,7 @@ def test_stats_count_stages_that_ran_remotely_or_were_cached_there(workspace, en
     assert (found["sent"], found["came_back"], engine.executed) == (4, 4, 2)
 
 
-def test_stages_run_remotely_through_a_command_such_as_srun(workspace, tmp_path):
+def test_stages_run_on_other_machines_through_a_command_such_as_srun(workspace, tmp_path):
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
     srun.chmod(0o755)

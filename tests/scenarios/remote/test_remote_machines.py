@@ -15,7 +15,9 @@ DEVICE_COMPILERS = {"cicc", "ptxas"}
 
 @pytest.mark.by_default(*BY_DEFAULT)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_second_machine_compiles_nothing(tmp_path, new_machine, filled, kind):
+def test_a_second_machine_gets_the_object_from_the_remote_without_compiling(
+    tmp_path, new_machine, filled, kind
+):
     # A server of this kind, started for the test, and its URL for machines.
     with remote(kind, tmp_path / "remote") as shared:
         # The first machine has an empty cache and may write (`,rw`); what it made is sent before we go on.
@@ -38,7 +40,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_only_device_code_that_differs_is_compiled(server, filled, new_machine, edit):
+def test_a_second_machine_compiles_only_the_device_code_that_differs(server, filled, new_machine, edit):
     options, header, is_compiled = EDITS[edit]
     server.files |= filled.files
     two = new_machine("two", server.url())
@@ -57,7 +59,7 @@ def test_a_remote_that_is_only_read_is_never_written_to(server, new_machine):
     assert not server.requests
 
 
-def test_a_chain_is_read_in_order_and_written_at_its_head(server, filled, new_machine):
+def test_of_several_remotes_all_are_read_and_only_the_writable_one_is_written(server, filled, new_machine):
     of_main = {name.replace("/cache/", "/main/", 1): content for name, content in filled.files.items()}
     server.files |= of_main
     main, pull_request = server.url("main"), server.url("pr-1")

@@ -22,7 +22,7 @@ SECRET = b"-----BEGIN PRIVATE KEY-----\n"
 HOSTILE = b"hostile"
 
 
-def test_a_blob_is_used_by_its_digest_only(server, filled, new_machine):
+def test_forged_remote_content_never_reaches_an_object(server, filled, new_machine):
     """All blobs are forged, everything else is right: no part of a blob reaches a product."""
     for name, content in filled.files.items():
         one = opened(content)

@@ -75,7 +75,9 @@ def test_relative_paths_share_all_stages_but_preprocessing_between_checkouts(wor
 
 @pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", ["-c", "-dc"])
-def test_a_unit_with_an_id_is_shared_below_a_base_directory(workspace: Workspace, mode: str) -> None:
+def test_a_unit_with_a_module_id_is_shared_between_checkouts_below_a_base_directory(
+    workspace: Workspace, mode: str
+) -> None:
     """The way to the source is the same in both checkouts: by the record, and by stages."""
     check_out(workspace, INTERNAL, "p", "q")
     base = {"NVCCACHE_BASE_DIR": str(workspace.directory)}
@@ -105,7 +107,7 @@ ABSOLUTE = {
 
 @pytest.mark.by_default("id", "debug")
 @pytest.mark.parametrize("unit", ABSOLUTE)
-def test_absolute_words_in_another_checkout(
+def test_stages_without_the_checkouts_path_are_shared_between_checkouts(
     workspace: Workspace, reference_directory: Path, unit: str
 ) -> None:
     """Debug information names each build directory: the text for the host compiler has it."""
@@ -137,7 +139,7 @@ def test_relative_module_ids_are_not_used_without_a_base_directory(workspace: Wo
     [(("-I{here}/inc",), True), (("-I../inc",), False), (("-I{here}/inc", "-G"), False)],
     ids=["absolute", "a relative header", "debug information"],
 )
-def test_line_information_names_a_build_directory_before_relative_names_alone(
+def test_line_information_is_shared_between_build_directories_if_paths_are_absolute(
     workspace: Workspace, words: tuple[str, ...], is_direct: bool
 ) -> None:
     check_out(workspace, PLAIN.replace("{ *x", "{ *x = part(*x); *x"), "p")
@@ -150,7 +152,7 @@ def test_line_information_names_a_build_directory_before_relative_names_alone(
     assert is_direct or made.ran()["cicc"] == 1
 
 
-def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:
+def test_another_content_of_an_options_file_is_no_direct_hit(workspace: Workspace) -> None:
     """As from CMake's Makefiles: the file names the checkout, and differs in each."""
     check_out(workspace, PLAIN.replace("VALUE;", "VALUE + MORE;"), "p", "q")
     for name in ("p", "q"):
@@ -164,7 +166,7 @@ def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:
     assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
 
 
-def test_a_variable_with_arguments_counts_by_these(workspace: Workspace) -> None:
+def test_another_value_of_nvcc_append_flags_is_no_direct_hit(workspace: Workspace) -> None:
     """As in a PyTorch extension, whose users can add an option only by such a variable."""
     check_out(workspace, NAMED, "p", "q")
     line = ("{here}/src/a.cu", "-I{here}/inc")
@@ -174,7 +176,7 @@ def test_a_variable_with_arguments_counts_by_these(workspace: Workspace) -> None
     assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=MAPPED).outcome == "direct_hit"
 
 
-def test_a_variable_with_arguments_counts_as_a_whole_for_a_script_that_reads_it(workspace: Workspace) -> None:
+def test_blanks_in_nvcc_append_flags_count_for_a_wrapper_that_reads_it(workspace: Workspace) -> None:
     check_out(workspace, PLAIN, "p")
     script = workspace.write(
         "hostcxx", f'#!/bin/sh\nexec {HOST_COMPILER} -DSIZE=${{#NVCC_APPEND_FLAGS}} "$@"\n'

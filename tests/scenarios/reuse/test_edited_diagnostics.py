@@ -92,7 +92,7 @@ PLACES = {
 @pytest.mark.by_default("is first-as the header")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_function_that_only_the_source_may_not_leave_unused(
+def test_unused_function_warnings_follow_the_function_between_source_and_header(
     workspace: Workspace, place: str, is_first: bool
 ) -> None:
     """The front ends warn about the source, and not about headers, by their names."""

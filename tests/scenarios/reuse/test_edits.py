@@ -82,7 +82,7 @@ def test_an_edit_reruns_the_stages_whose_inputs_change_in_meaning(workspace: Wor
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_another_option_and_a_comment_make_the_stages_of_the_option_run(
+def test_a_new_option_and_a_comment_rerun_only_the_stages_that_get_the_option(
     workspace: Workspace, options: tuple[str, ...], ran: set[str]
 ) -> None:
     after: Files = {"a.cu": COMMENT + SOURCE}

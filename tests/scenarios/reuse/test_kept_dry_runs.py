@@ -52,7 +52,7 @@ def test_a_dry_run_is_repeated_when_the_command_line_or_path_changes(calls: Call
     assert not calls.is_known(PATH=path), "a host compiler that is found first now"
 
 
-def test_another_directory_needs_its_own_dry_run(calls: Calls) -> None:
+def test_a_dry_run_is_not_reused_in_another_directory(calls: Calls) -> None:
     """Below one checkout, with all files that nvcc looks up at the same paths."""
     line = [word.replace("a.cu", "../a.cu") for word in LINE]
     for name in ("one", "two"):

@@ -156,7 +156,7 @@ def test_the_list_of_architectures_is_in_no_key_of_one_architectures_stages(warm
     assert "ptxas" not in compiled(warm, "-cubin", *inputs(warm), "-arch=sm_80")
 
 
-def test_the_directory_of_a_source_matters_to_no_ptxas(warm: Workspace, tmp_path: Path) -> None:
+def test_a_copy_of_a_source_in_another_directory_reruns_no_ptxas(warm: Workspace, tmp_path: Path) -> None:
     """Nothing in this source's PTX is named after the module id, which holds the path."""
     source, include = inputs(warm)
     copy = shutil.copyfile(source, tmp_path / "a.cu")
@@ -164,7 +164,7 @@ def test_the_directory_of_a_source_matters_to_no_ptxas(warm: Workspace, tmp_path
 
 
 @pytest.mark.smoke("stage hit")
-def test_a_host_edit_matters_to_no_ptxas(warm: Workspace) -> None:
+def test_an_edit_of_host_code_reruns_no_ptxas(warm: Workspace) -> None:
     source, include = inputs(warm)
     text = source.read_text()
     source.write_text(text.replace("return STEP", "return STEP + 1"))

@@ -114,7 +114,9 @@ def compiled(workspace: Workspace, *, cached: bool) -> tuple[object, dict[str, i
     "a shell that is linked statically",
 )
 @pytest.mark.parametrize("which", SCRIPTS)
-def test_a_script_runs_and_its_compile_is_reused(workspace: Workspace, which: str) -> None:
+def test_an_nvcc_that_is_a_script_runs_each_time_and_its_compile_is_reused(
+    workspace: Workspace, which: str
+) -> None:
     use(workspace, SCRIPTS[which])
     source = workspace.write("a.cu", SOURCE)
     expected, _ = compiled(workspace, cached=False)

@@ -69,7 +69,9 @@ def test_relinking_touched_inputs_reruns_only_the_hosts_link(
 
 @pytest.mark.by_default("objects")
 @pytest.mark.parametrize("inputs", [SOURCES, OBJECTS], ids=["sources", "objects"])
-def test_changed_device_code_is_in_the_program(place: Workspace, inputs: tuple[str, ...]) -> None:
+def test_relinking_puts_changed_device_code_into_the_program(
+    place: Workspace, inputs: tuple[str, ...]
+) -> None:
     argv = words_of(place, *inputs)
     run_program(place, argv)
     before = device_sections(place.directory / "ours")

@@ -192,7 +192,7 @@ def test_a_wrapper_that_changes_its_options_gives_no_stale_object(workspace: Wor
         workspace.forget_calls()
 
 
-def test_a_file_that_only_the_last_command_has_a_wrapper_read(workspace: Workspace) -> None:
+def test_a_file_that_a_wrapper_reads_only_when_it_compiles_is_an_input(workspace: Workspace) -> None:
     """Neither the passes nor nvcc's dry run, which queries the wrapper's version, show it."""
     options = put(workspace, 'case "$*" in *" -c "*) . "{work}/site" ;; esac\n' + BECOMES)
     workspace.write("a.cu", SOURCE)
@@ -203,7 +203,7 @@ def test_a_file_that_only_the_last_command_has_a_wrapper_read(workspace: Workspa
     assert outcomes == ["miss", "partial_hit", "direct_hit"]
 
 
-def test_a_wrappers_own_messages_belong_to_the_call(workspace: Workspace) -> None:
+def test_messages_that_a_wrapper_prints_only_sometimes_are_those_of_nvcc(workspace: Workspace) -> None:
     """They are not part of the command that it becomes."""
     options = put(workspace, 'if [ -s "{work}/said" ]; then cat "{work}/said" >&2; fi\n' + BECOMES)
     workspace.write("a.cu", SOURCE)

@@ -140,7 +140,7 @@ def through_pipe(workspace: Workspace, *argv: str) -> Result:
 
 
 @pytest.mark.parametrize("options", [(), ("-Xcompiler", "-fdiagnostics-color=always")], ids=["", "coloured"])
-def test_a_terminal_shows_what_a_pipe_gets(loud: Workspace, options: tuple[str, ...]) -> None:
+def test_messages_on_a_terminal_are_those_in_a_pipe(loud: Workspace, options: tuple[str, ...]) -> None:
     """As a miss, a replay and a stage hit; so a pipe and a terminal share a result."""
     argv = (*TALKING, *options)
     expected = through_pipe(loud, *argv)
@@ -151,7 +151,7 @@ def test_a_terminal_shows_what_a_pipe_gets(loud: Workspace, options: tuple[str, 
     assert cached_on_terminal(loud, *argv) == (expected, "stage_hit")
 
 
-def test_a_bypass_has_the_terminal_itself(loud: Workspace) -> None:
+def test_a_bypassed_call_writes_to_the_terminal_with_colours(loud: Workspace) -> None:
     argv = (*TALKING, "-objtemp")
     found, outcome = cached_on_terminal(loud, *argv)
     plain = on_terminal(loud, [loud.nvcc, *argv], COLOURED)

@@ -76,7 +76,7 @@ SHELLS = {
 
 @pytest.mark.by_default("a pipe")
 @pytest.mark.parametrize("stdin", SHELLS)
-def test_source_that_is_read_once_is_read_by_nvcc_only(workspace: Workspace, stdin: str) -> None:
+def test_a_source_from_a_pipe_is_read_by_nvcc_only(workspace: Workspace, stdin: str) -> None:
     """A stage would take the text away from nvcc, which then compiles an empty one."""
     workspace.write("a.cu", KERNEL)
     link = workspace.directory / "k.cu"

@@ -259,7 +259,7 @@ def test_queries_on_a_terminal_are_left_to_nvcc(inputs: Workspace) -> None:
     assert inputs.counters().bypass_reasons == {"query_streams": 1}
 
 
-def test_settings_hold_for_queries(inputs: Workspace) -> None:
+def test_the_disable_readonly_and_recache_settings_hold_for_queries(inputs: Workspace) -> None:
     argv = ["-M", "a.cu", *INCLUDED]
 
     def outcome(**variables: str) -> str:
@@ -276,7 +276,7 @@ def test_settings_hold_for_queries(inputs: Workspace) -> None:
     assert not any(count("NVCCACHE_READONLY").values())
 
 
-def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
+def test_stats_and_explain_keep_queries_apart_from_compiles(inputs: Workspace) -> None:
     """The share of hits is that of compiles; what nvcc took is saved, and no more than that."""
     inputs.cached("-M", "a.cu", *INCLUDED)
     inputs.cached("-M", "a.cu", *INCLUDED)

@@ -116,11 +116,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             )
 
 
-def test_random_line_does_what_nvcc_does(bed: Bed, seed_of_line: str) -> None:
+def test_a_random_command_line_gives_the_result_of_nvcc(bed: Bed, seed_of_line: str) -> None:
     _compare(bed, make(seed_of_line, is_compiled=True), {})
 
 
-def test_random_source_is_compiled_as_by_nvcc(bed: Bed, seed_of_source: str) -> None:
+def test_a_random_source_gives_the_result_of_nvcc(bed: Bed, seed_of_source: str) -> None:
     chance = random.Random(f"{seed_of_source} way")
     way = chance.choice(
         (["-c"], ["-c"], ["-ptx"], ["-dc"], ["-cubin"], ["-MD", "-c"], ["-MMD", "-ptx"], ["-lineinfo", "-c"])

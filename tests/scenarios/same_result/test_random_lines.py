@@ -44,7 +44,9 @@ def site(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(workspace.nvcc, release_of(workspace.nvcc), directory, temporary, workspace.environ)
 
 
-def test_what_nvcc_would_do_is_what_is_planned(site: Site, request: pytest.FixtureRequest) -> None:
+def test_plans_of_random_command_lines_match_nvccs_dry_run(
+    site: Site, request: pytest.FixtureRequest
+) -> None:
     count = 1500 if request.config.getoption("--every-case") else 30
     records = Records(site)
     ends: collections.Counter[str] = collections.Counter()
@@ -73,7 +75,7 @@ def _look_at(line: RandomLine, site: Site, records: Records) -> tuple[str, list[
         return "fault", [traceback.format_exc()]
 
 
-def test_random_words_name_no_file_elsewhere() -> None:
+def test_random_command_lines_write_no_files_outside_their_directory() -> None:
     """Lines are compiled, too: what they write must stay in their directory."""
     for number in range(1000):
         for word in make(f"6:{number}").arguments:

@@ -67,7 +67,7 @@ def _call(workspace: Workspace, toolkit: Path, spelling: Spelling) -> None:
 
 @pytest.mark.by_default("an entry of PATH")
 @pytest.mark.parametrize("rule", SPELLINGS)
-def test_dependency_file_object_and_diagnostics_are_nvccs(
+def test_a_toolkit_with_a_relative_path_gives_the_files_and_messages_of_nvcc(
     workspace: Workspace, toolkit: Path, rule: str
 ) -> None:
     """Cold; answered by the record; and by the stages alone."""
@@ -105,7 +105,9 @@ def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_distinguished(
     assert outcomes[3] == "direct_hit"
 
 
-def test_a_relative_setting_means_an_absolute_path(workspace: Workspace, toolkit: Path) -> None:
+def test_a_relative_nvccache_nvcc_gives_the_dependency_file_of_its_absolute_path(
+    workspace: Workspace, toolkit: Path
+) -> None:
     """A setting holds for calls from many directories."""
     argv = ("-c", "a.cu", "-o", "a.o", "-MD", *HOST_OPTIONS)
     shim = workspace.directory.parent / "shims"

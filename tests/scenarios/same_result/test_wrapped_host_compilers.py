@@ -55,7 +55,9 @@ CHOOSERS = {
 
 @pytest.mark.by_default("a script behind one that hands on all")
 @pytest.mark.parametrize("what", CHOOSERS)
-def test_a_wrapper_chooses_options_by_the_path_of_the_object(workspace: Workspace, what: str) -> None:
+def test_a_wrapper_that_chooses_options_by_the_object_path_gives_no_stale_object(
+    workspace: Workspace, what: str
+) -> None:
     put = CHOOSERS[what](MORE)
     check(workspace, Case(files=FILES, call=HERE, then=DEBUG, prepare=put))
     plain, debug = (made_by_plain(workspace, which).files for which in (HERE, DEBUG))
@@ -91,7 +93,9 @@ def compile_into_empty_directory(
 @pytest.mark.by_default("a script-coverage")
 @pytest.mark.parametrize("what", BESIDE)
 @pytest.mark.parametrize("adds", ADDS)
-def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds: str, what: str) -> None:
+def test_files_that_a_wrapper_has_gcc_write_beside_the_object_are_always_there(
+    workspace: Workspace, adds: str, what: str
+) -> None:
     options, beside = BESIDE[what]
     use_wrapper(workspace, ADDS[adds] % options, files=FILES)
     expected, _, _ = compile_into_empty_directory(workspace, cached=False)
@@ -106,7 +110,7 @@ def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds
     assert beside <= compile_into_empty_directory(workspace)[0]
 
 
-def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace) -> None:
+def test_a_wrapper_that_asks_whether_the_object_exists_runs_each_time(workspace: Workspace) -> None:
     text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
     use_wrapper(workspace, text, files=FILES)
     for command in (workspace.plain, workspace.cached, workspace.cached):
@@ -118,7 +122,7 @@ def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace) -> Non
         assert images[0] != images[1]
 
 
-def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(workspace: Workspace) -> None:
+def test_a_file_that_a_wrapper_writes_beside_the_object_is_always_there(workspace: Workspace) -> None:
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
     use_wrapper(workspace, text, files=FILES)
     for _ in range(2):
