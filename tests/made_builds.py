@@ -28,7 +28,6 @@ _PARTS = (
     ("host_compile", "", 1.2),
 )
 _CAUSES = ("`../src/tensor.h` changed", "`../include/config.h` changed", "the option `-O3` is new")
-_WHYS = ("its preprocessed text changed", "it never ran before", "its options changed")
 
 
 def stage(**changes: object) -> StageEvent:
@@ -71,7 +70,7 @@ def bypass(**changes: object) -> Event:
 def hostile() -> list[Event]:
     """Calls with all in them that others could have written, each text another."""
     texts = {name: f"{name} {HOSTILE}" for name in ("reason", "directory", "product", "cause", "store_fault")}
-    odd = stage(kind=f"kind {HOSTILE}", architecture=HOSTILE, why=f"why {HOSTILE}", where=f"where {HOSTILE}")
+    odd = stage(kind=f"kind {HOSTILE}", architecture=HOSTILE, where=f"where {HOSTILE}")
     here = stage(away=f"here {HOSTILE}")
     return [
         call(odd, here, hit(), sources=[f"source {HOSTILE}"], wrong_settings=HOSTILE, **texts),
@@ -144,8 +143,7 @@ def _stages(source: random.Random, started: float, slots: list[float]) -> tuple[
         slot = min(range(len(slots)), key=slots.__getitem__)
         at = max(at, slots[slot] - started)
         result = "failed" if source.random() < 0.004 else "ran"
-        why = source.choice(_WHYS)
-        made.append(stage(**{**common, "start": at}, result=result, why=why, seconds=cost, slot=slot))
+        made.append(stage(**{**common, "start": at}, result=result, seconds=cost, slot=slot))
         at += cost
         slots[slot] = started + at
     return made, at

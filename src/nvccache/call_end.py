@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from nvccache.store.event_line import RemoteUse
 
 
+_INPUTS = tuple(".cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir".split())
+_NOT_BEFORE_INPUTS = ("-o", "--output-file", "-D", "--define-macro")  # also where nvcc gets a secret
+
+
 def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
     """Report a direct hit and exit; returns only if the output of a query could not be written."""
     result = answer.result
@@ -74,7 +78,8 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
     if report.leave_to_nvcc:
         return event
     event.outcome = report.outcome
-    event.stages, event.cause = report.stages, report.cause
+    event.stages, event.cause = report.stages, next(iter(report.causes), "")
+    event.details = report.causes[1:]
     for stage in event.stages:
         stage.start = max(0.0, stage.start - began)
     event.tool_saved = report.tool_saved
@@ -87,13 +92,11 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
 def record_bypass(config: Config, reason: str, detail: str, arguments: list[str], began: float) -> None:
     """Record a call that was left to nvcc before anything ran; a detail is for the log."""
     event = Event(outcomes.BYPASS, reason)
-    event.product = _product_named_in(arguments)
-    if config.counts_calls or config.log:
+    event.product, event.sources = _product_named_in(arguments), _sources_named_in(arguments)
+    if detail and config.log:
         from nvccache.commandline import redaction
 
-        event.sources = redaction.files_in(arguments)
-        if detail:
-            note(config, f"bypass {reason} {redaction.hide_detail(detail)}")
+        note(config, f"bypass {reason} {redaction.hide_detail(detail)}")
     record(config, event, began)
 
 
@@ -103,6 +106,13 @@ def _product_named_in(arguments: list[str]) -> str:
         if argument in ("-o", "--output-file"):
             return os.path.abspath(arguments[index + 1])
     return ""
+
+
+def _sources_named_in(arguments: list[str]) -> list[str]:
+    """What looks like an input; a guess, too."""
+    pairs = zip(arguments, ["", *arguments], strict=False)
+    named = [each for each, before in pairs if each[:1] != "-" and before not in _NOT_BEFORE_INPUTS]
+    return [each for each in named if each.endswith(_INPUTS)]
 
 
 def record(config: Config, event: Event, began: float) -> None:

@@ -146,7 +146,7 @@ def _compile_or_exec(typed: str, arguments: list[str]) -> int:
             import contextlib
 
             with contextlib.suppress(Exception):  # a broken installation may break the report, too
-                _report_fault(config, fault, nvcc, arguments, environ)
+                _report_fault(config, fault, nvcc)
         _exec_nvcc(nvcc, arguments, environ)
 
 
@@ -242,20 +242,16 @@ def _queue_for_remotes(config: Config, items: list[tuple[str, str]], environ: di
         call_end.note(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
 
-def _report_fault(
-    config: Config, fault: Exception, nvcc: str, arguments: list[str], environ: dict[str, str]
-) -> None:
+def _report_fault(config: Config, fault: Exception, nvcc: str) -> None:
     if config.log:
         import traceback
 
         from nvccache import __version__, log
         from nvccache.commandline import redaction
-        from nvccache.environment import OF_ARGUMENTS
 
-        flags = [flag for name in OF_ARGUMENTS for flag in environ.get(name, "").split()]
-        text = redaction.hide_values("".join(traceback.format_exception(fault)), [*arguments, *flags])
-        line = [redaction.shown(argument) for argument in redaction.arguments_of(arguments)]
-        log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
+        # No command line: a value could be in any form. A macro's could still be quoted in a message.
+        lines = map(redaction.hide, "".join(traceback.format_exception(fault)).splitlines())
+        log.write(config.log, f"fault in nvccache {__version__} for {nvcc}", *lines)
     call_end.record(config, Event(outcomes.FAULT), time.monotonic())
 
 

@@ -59,6 +59,8 @@ def cause_of(call: Event) -> str:
         return outcomes.REASONS.get(call.reason, call.reason)
     if call.outcome == outcomes.FAILED:
         return "nvcc reports an error"
+    if call.outcome == outcomes.QUERY_MISS:
+        return call.cause or "no answer for these inputs is recorded"
     return call.cause or "no record of it is left in the cache"
 
 

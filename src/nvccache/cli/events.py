@@ -15,7 +15,7 @@ from nvccache.plan.stages import shown_name
 from nvccache.store import events as event_log
 from nvccache.store.event_line import Event
 
-VERSION = 4  # of the JSON form
+VERSION = 5  # of the JSON form
 
 
 @click.command(epilog="Example: nvccache events --json")
@@ -43,6 +43,7 @@ def to_json(event: Event) -> dict[str, Any]:
         "version": VERSION,
         **event.values(),
         "overhead": event_log.overhead(event),
+        "details": list(event.details),
         "wrong_settings": [name for name in event.wrong_settings.split(",") if name],
         "remote": {**event.remote.values(), "faults": list(event.remote.faults)} if event.remote else None,
         "stages": stages,

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import click
 
@@ -30,13 +28,10 @@ from nvccache.cli.output import (
     say_json,
     wrapped,
 )
-from nvccache.config import Config
-from nvccache.explain import miss_reason, object_record
-from nvccache.explain.object_record import ObjectRecord
+from nvccache.explain import miss_reason
 from nvccache.plan.stages import shown_name
 from nvccache.store import events
 from nvccache.store.event_line import FAILED, Event, StageEvent
-from nvccache.store.store import Store
 
 _MOST_OTHERS = 3
 
@@ -49,8 +44,7 @@ def explain(path: str | None, as_json: bool) -> None:
 
     FILE is an object, a source, or the end of the path of one. The first line is the answer. Below it are
     further differences from the last compile of FILE that was no direct hit, and the stages that ran, with
-    their CPU seconds; one without a cause has that of the line above. Without FILE, the causes of the last
-    build are listed, the costliest first.
+    their CPU seconds. Without FILE, the causes of the last build are listed, the costliest first.
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
@@ -59,17 +53,23 @@ def explain(path: str | None, as_json: bool) -> None:
     if path is None:
         _explain_build(list(events.read(settings.dir)) if settings.dir else [], as_json)
         return
-    found = _explanation(settings, path)
+    call, matched, others = _find(settings.dir, path) if settings.dir else (None, "", [])
+    if call is None:
+        names = _similar(settings.dir, path) if settings.dir else []
+        hint = f"similar names are {', '.join(f'`{name}`' for name in names)}" if names else ""
+        raise Failure(f"no compile of `{path}` is recorded", hint)
     if as_json:
-        say_json(document(found))
+        cause, details = causes_of(call)
+        say_json({**to_json(call), "cause": cause, "details": details, "matched": matched, "others": others})
         return
-    for line in lines(found):
+    is_as_typed = call.product == matched and os.path.basename(path) == os.path.basename(matched)
+    for line in lines(call, relative_path(path if is_as_typed and not others else name_of(call))):
         say(*wrapped(builds.relative(line)))
-    if found.others:
-        more = len(found.others) - _MOST_OTHERS
-        listed = ", ".join(f"`{relative_path(other)}`" for other in found.others[:_MOST_OTHERS])
+    if others:
+        more = len(others) - _MOST_OTHERS
+        listed = ", ".join(f"`{relative_path(other)}`" for other in others[:_MOST_OTHERS])
         also = f"and also {listed}{f' and {more} more' if more > 0 else ''}"
-        say(*wrapped(f"  `{path}` matches `{relative_path(found.matched)}`, the newest, {also}"))
+        say(*wrapped(f"  `{path}` matches `{relative_path(matched)}`, the newest, {also}"))
 
 
 def _explain_build(calls: list[Event], as_json: bool) -> None:
@@ -84,47 +84,23 @@ def _explain_build(calls: list[Event], as_json: bool) -> None:
         say(*wrapped(line))
 
 
-def _explanation(settings: Config, typed: str) -> Explanation:
-    """The compile to explain; raises Failure and StoreError."""
-    root = settings.dir
-    cache = Store(root, settings.readonly) if root else None
-    call, matched, others = _find(root, typed) if root else (None, "", [])
-    product = call.product if call else os.path.abspath(typed)
-    record = object_record.find(product, cache) if cache and product else None
-    if not call and not record and root:
-        product, names = _similar(root, typed)
-        if not product:
-            hint = f"similar names are {', '.join(f'`{name}`' for name in names)}" if names else ""
-            raise Failure(f"no compile of `{typed}` is recorded", hint)
-        return _explanation(settings, product)
-    is_exact = product == (matched or product)
-    if record and is_exact and (not call or record.ended > call.ended):
-        # The log has dropped the call, or has it under another object that it made.
-        unlogged = Event(record.outcome)
-        unlogged.product = product
-        return Explanation(unlogged, record, relative_path(typed), product, is_logged=False)
-    if not call:
-        raise Failure(f"no compile of `{typed}` is recorded")
-    # The record may be of another call: some leave none, and some are not counted.
-    is_of_call = record is not None and call.started <= record.ended <= call.ended
-    shown = relative_path(typed if is_exact and not others else name_of(call))
-    return Explanation(call, record if is_of_call else None, shown, matched, others)
-
-
 def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     """The newest call with the best match, the path that matched, and others."""
     folder, name = os.path.split(os.path.abspath(typed))
     exact = {os.path.join(folder, name), os.path.join(os.path.realpath(folder), name)}
     end = os.sep + os.path.normpath(typed)
-    matches: dict[tuple[bool, bool, bool], dict[str, Event]] = {}  # best first
-    for call in events.newest(root, name):
+    matches: dict[tuple[bool, bool, int], dict[str, Event]] = {}  # best first
+    for call in events.newest(root, os.path.splitext(name)[0]):
         is_query = call.outcome in outcomes.QUERIES
         if call.reason == "information" or (is_query and not call.sources):
             continue  # such as `nvcc --version`
-        for is_source, path in enumerate(map(os.path.normpath, (call.product, *sources_of(call)))):
+        stem, suffix = os.path.splitext(call.product)
+        short = os.path.splitext(stem)[0] + suffix  # `a.o` for CMake's `a.cu.o`
+        names = [(0, call.product), *((1, source) for source in sources_of(call)), (2, short)]
+        for kind, path in ((kind, os.path.normpath(path)) for kind, path in names):
             if path in exact or path.endswith(end):
-                rank = is_query, path not in exact, is_source > 0
-                matches.setdefault(rank, {}).setdefault(path, call)
+                matched = call.product if path == short else path
+                matches.setdefault((is_query, path not in exact, kind), {}).setdefault(matched, call)
     if not matches:
         return None, "", []
     best = matches[min(matches)]
@@ -137,41 +113,12 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     return next(same, call), matched, others
 
 
-def _similar(root: str, typed: str) -> tuple[str, list[str]]:
-    """The newest product `a.cu.o` for `a.o`; else the most similar names in the log."""
+def _similar(root: str, typed: str) -> list[str]:
+    """The most similar names in the log."""
     names: dict[str, None] = {}
     for call in filter(events.is_compile, events.newest(root)):
-        stem, suffix = os.path.splitext(call.product)
-        product = os.path.splitext(stem)[0] + suffix
-        if product == os.path.abspath(typed) or product.endswith(os.sep + os.path.normpath(typed)):
-            return call.product, []
         names |= dict.fromkeys(map(os.path.basename, filter(None, (call.product, *call.sources))))
-    return "", difflib.get_close_matches(os.path.basename(typed), names, 3, 0.5)
-
-
-# Not inside a quoted path, which may contain anything.
-_BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
-
-
-@dataclass
-class Explanation:
-    """All that is known of one compile."""
-
-    call: Event
-    record: ObjectRecord | None
-    shown: str  # its display name
-    matched: str = ""  # the path by which it was found; empty without FILE
-    others: Sequence[str] = ()  # further matching paths
-    is_logged: bool = True  # if not, `call` was made from its object record
-
-    def __post_init__(self) -> None:
-        self.cause, self.details = _cause(self.call, self.record)
-
-    @property
-    def stage_reasons(self) -> list[tuple[str, str]]:
-        """The name of each stage that ran, and why, from the record."""
-        others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
-        return self.record.stage_reasons if self.record and self.call.outcome not in others else []
+    return difflib.get_close_matches(os.path.basename(typed), names, 3, 0.5)
 
 
 def sources_of(call: Event) -> list[str]:
@@ -184,30 +131,22 @@ def name_of(call: Event) -> str:
     return call.product or " ".join(map(relative_path, sources_of(call))) or call.directory
 
 
-def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
-    """Why, and further differences."""
-    cause = builds.cause_of(call)
-    if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT, outcomes.FAULT, outcomes.BYPASS):
-        return cause, []
-    details = list(record.details) if record else []
-    if call.outcome == outcomes.FAILED:
-        difference = record.cause if record else call.cause
-        return cause, [] if difference in ("", miss_reason.FIRST) else [difference, *details]
-    cause = record.cause if record and record.cause else cause
-    unrecorded = record.reason_against_record if record else ""
-    if unrecorded and not any(unrecorded in clause for clause in (cause, *details)):
-        details.append(f"no direct record is kept: {unrecorded}")
+def causes_of(call: Event) -> tuple[str, list[str]]:
+    """Why a call had its outcome, and further differences."""
+    cause, details = builds.cause_of(call), list(call.details)
+    if call.outcome == outcomes.FAILED and call.cause not in ("", miss_reason.FIRST):
+        details.insert(0, call.cause)
     return cause, details
 
 
-def lines(found: Explanation) -> Iterator[str]:
-    """The answer, further differences, and the stages that ran, each cause once."""
-    call = found.call
+def lines(call: Event, name: str) -> Iterator[str]:
+    """The answer, further differences, and the stages that ran."""
+    cause, details = causes_of(call)
     share = ""
     if call.outcome in (outcomes.STAGE_HIT, outcomes.PARTIAL_HIT):
         share = f", {builds.reused(builds.summarize([call]))}"
-    yield f"`{found.shown}`: {call.outcome.replace('_', ' ')}{share}, because {found.cause}"
-    for detail in found.details:
+    yield f"`{name}`: {call.outcome.replace('_', ' ')}{share}, because {cause}"
+    for detail in details:
         yield f"  also: {detail}"
     if call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
@@ -217,18 +156,11 @@ def lines(found: Explanation) -> Iterator[str]:
         answers += f", {format_size(use.bytes)}, in {format_seconds(use.seconds)}"
         faults = [outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults]
         yield f"  remotes: {'; '.join([*[answers] * bool(use.asked), *faults])}"
-    ran = [
-        (shown_name(stage.kind, stage.architecture), _remark(stage), stage.why)
-        for stage in call.stages
-        if not stage.is_hit
-    ]
-    shown = {found.cause, *found.details}
-    width = max((len(name) for name, _, _ in ran), default=0)
-    for name, remark, why in ran or [(name, "", why) for name, why in found.stage_reasons]:
-        first, *others = _BETWEEN_CLAUSES.split(why)
-        cause = f"  {first}{' (and more: `--json`)' if others else ''}" if why and why not in shown else ""
-        shown.add(why)
-        yield f"  {name:<{width}}{remark}{cause}"
+    ran = [stage for stage in call.stages if not stage.is_hit]
+    names = [shown_name(stage.kind, stage.architecture) for stage in ran]
+    width = max(map(len, names), default=0)
+    for stage, stage_name in zip(ran, names, strict=True):
+        yield f"  {stage_name:<{width}}{_remark(stage)}"
 
 
 def _remark(stage: StageEvent) -> str:
@@ -239,18 +171,3 @@ def _remark(stage: StageEvent) -> str:
     if costs := events.remote_costs(stage):
         return f"{text}  {'from the action cache of' if costs.is_cached else 'on'} {stage.where}"
     return text
-
-
-def document(found: Explanation) -> dict[str, object]:
-    """The answer as `--json` prints it: the event, and more."""
-    logged = to_json(found.call)
-    if not found.is_logged:
-        logged |= dict.fromkeys(("started", "seconds", "pid", "tool_saved", "overhead"))
-    return {
-        **logged,
-        "cause": found.cause,
-        "details": found.details,
-        "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
-        "matched": found.matched,
-        "others": list(found.others),
-    }

@@ -1,4 +1,4 @@
-"""Why a call or a stage was not a hit: how it differs from the last compile of the same object, as sentences.
+"""Why a call was no direct hit: how it differs from the last compile of the same object, as clauses.
 
-Reads records and the state of a call. run/compile.py calls this package without knowing its sentences.
+Reads records and the state of a call. run/compile.py calls this package without knowing its clauses.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from nvccache.plan.stages import OPAQUE as OPAQUE
-from nvccache.plan.stages import shown_name, tool_of
+from nvccache.plan.stages import tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
 from nvccache.values import dataclass, replace
 
@@ -126,17 +126,6 @@ class Plan:
     @property
     def dependency_files(self) -> tuple[DependencyFile, ...]:
         return tuple(step for step in self.steps if isinstance(step, DependencyFile))
-
-
-def names_of(stages: Iterable[Stage]) -> dict[int, str]:
-    """The display name of each stage, by its id(): `ptxas sm_80`; repeated names are numbered."""
-    stages = list(stages)
-    found: dict[int, str] = {}
-    for stage in stages:
-        name = shown_name(stage.kind, architecture_of(stage, stages))
-        count = sum(known.partition(" (")[0] == name for known in found.values())
-        found[id(stage)] = f"{name} ({count + 1})" if count else name
-    return found
 
 
 def architecture_of(stage: Stage, stages: Iterable[Stage]) -> str:

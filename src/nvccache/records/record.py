@@ -169,11 +169,6 @@ def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, loo
     cache.add_record(store.PRIVATE, key, sections.pack(_KIND_OF_PRIVATE, [read, content]), lock=False)
 
 
-def all_entries(lookup_key: LookupKey, cache: Store) -> Iterator[Entry]:
-    """All entries that this cache has under a front key, newest first."""
-    return _entries(_parts_here(lookup_key.key, cache), lookup_key)
-
-
 def find_by_name(name: str, relocation: Relocation, cache: Store) -> Entry | None:
     """The entry of this name, if it is still there."""
     front_key, _, key = name.partition("/")

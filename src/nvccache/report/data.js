@@ -119,7 +119,6 @@ function linesOf(item) {
     stageName(item),
     `${outcome}, ${start}`,
     sourceOf(call),
-    word(stages.why, item),
     place,
     away.get(item)?.costs,
     critical,

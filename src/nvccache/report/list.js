@@ -46,7 +46,7 @@ function textOf(call) {
     const parts = ['source', 'product', 'outcome', 'directory'].map((name) => word(calls[name], call));
     const ofStages = new Set();
     for (let stage = firstStage[call]; stage < firstStage[call + 1]; stage++) {
-      ofStages.add(`${stageName(stage)} ${word(stages.why, stage)}`);
+      ofStages.add(stageName(stage));
     }
     searched.set(call, [...parts, because(call), ...ofStages].map(spoken).join('\n').toLowerCase());
   }
@@ -111,7 +111,7 @@ function stagesOf(call) {
   const inner = element('table');
   inner.append(element('caption', `Stages of ${sourceOf(call)}`));
   const head = inner.createTHead().insertRow();
-  for (const title of ['stage', 'result', 'start', 'compiler time', 'row', 'why']) {
+  for (const title of ['stage', 'result', 'start', 'compiler time', 'row', 'where']) {
     head.append(element('th', title, { scope: 'col', className: ['start', 'compiler time'].includes(title) ? 'n' : '' }));
   }
   const body = inner.createTBody();
@@ -123,7 +123,7 @@ function stagesOf(call) {
       element('td', duration(stages.start[stage] * UNIT), { className: 'n' }),
       element('td', duration(stages.seconds[stage] * UNIT), { className: 'n' }),
       element('td', isFound(stage) ? '' : lane.name),
-      sentence([word(stages.why, stage), away.get(stage)?.costs].filter(Boolean).join('; ')),
+      sentence(away.get(stage)?.costs || ''),
     );
   }
   const row = element('tr', '', { className: 'more' });

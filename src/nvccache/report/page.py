@@ -28,7 +28,7 @@ SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js"
 MOST_CALLS = 20_000  # drawn and listed one by one
 _A_SECOND = 10_000
 _CALL_TEXTS = ("outcome", "reason", "directory", "product", "cause")
-_STAGE_TEXTS = ("result", "why", "where")
+_STAGE_TEXTS = ("result", "where")
 
 
 def render(build: Sequence[Event], now: float) -> str:

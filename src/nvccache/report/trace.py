@@ -39,7 +39,7 @@ def trace_of(calls: Sequence[Event]) -> dict[str, Any]:
         times = call.started - begun, call.seconds
         traced.append(_complete(title_of(call), f"call,{call.outcome}", times, args, threads[lane_of_call]))
         for stage, lane_of_stage in zip(call.stages, lanes_of_stages, strict=True):
-            args = {name: getattr(stage, name) for name in ("result", "why", "slot", "where")}
+            args = {name: getattr(stage, name) for name in ("result", "slot", "where")}
             args |= {"source": source_of(call), "product": call.product, "why_here": events.why_here(stage)}
             args |= events.remote_costs_json(stage) or {}
             args["saved" if stage.is_hit else "seconds"] = stage.cost if stage.is_hit else stage.seconds

@@ -95,9 +95,7 @@ def _attempt(call: Compile, resources: Resources, report: Report) -> None:
         raise
     schedule.finish()
     _note_events(call)
-    ran = [run for run in call.runs if run.event]
-    report.stages = [run.event for run in ran if run.event]
-    report.looked_up = [run for run in ran if run.stage.tool.is_counted]
+    report.stages = [run.event for run in call.runs if run.event]
 
 
 def _check(call: Compile, run: StageRun, report: Report) -> None:

@@ -37,16 +37,14 @@ if TYPE_CHECKING:
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
-        """Keeps why no record answered a call (explain/), and sets a report's `cause`."""
+        """Finds why no record answered a compile (explain/), and sets its report's `causes`."""
 
         def begin(
             self, request: Request, products: Iterable[str], cache: store.Store, relocation: Relocation
         ) -> None:
             """Called before the call is recorded."""
 
-        def end(self, report: Report, call: Compile) -> None: ...
-
-        def end_query(self, report: Report) -> None: ...
+        def end(self, report: Report) -> None: ...
 
 
 _NOT_OBSERVABLE = "a program that nvcc starts fails when it is observed"
@@ -96,7 +94,7 @@ def _compile(
     if isinstance(cache, TieredStore):
         levels.prefetch(request, cache)
     if request.invocation.is_query:
-        return _run_query(request, cache, path, watch, started, explaining)
+        return _run_query(request, cache, path, watch, started)
     relocation = Relocation(config.base_dir, os.getcwd())
     dry_run = DryRun(request, path, cache)
     transcript = _transcribe(request, path, watch, dry_run)
@@ -145,18 +143,13 @@ def _compile(
     else:
         record_call.of_compile(record_call.Recorder(request, call, report, dry_run), report)
     if explaining:
-        explaining.end(report, call)
+        explaining.end(report)
     _maintain(cache, config, report)
     return report
 
 
 def _run_query(
-    request: Request,
-    cache: store.Store,
-    path: str,
-    watch: Watch,
-    started: tuple[int, int],
-    explaining: Explaining | None,
+    request: Request, cache: store.Store, path: str, watch: Watch, started: tuple[int, int]
 ) -> Report:
     """Answer a query from remotes or by running nvcc, and record the answer."""
     answered = _answer_from_remotes(request, cache)
@@ -166,8 +159,6 @@ def _run_query(
     if reason:
         return _left_to_nvcc(Bypass(reason), request)
     relocation = Relocation(request.config.base_dir, os.getcwd()).in_place()
-    if explaining:
-        explaining.begin(request, (), cache, relocation)
     report, run = query.run_query(request, relocation, cache, path, watch, started[0])
     if report.status != 0:
         return report
@@ -175,8 +166,8 @@ def _run_query(
         report.reason_against_record = _CLOCK_WAS_SET
     else:
         query.record(run, report)
-    if explaining:
-        explaining.end_query(report)
+    if report.reason_against_record:
+        report.causes = [f"no record is kept: {report.reason_against_record}"]
     _maintain(cache, request.config, report)
     return report
 

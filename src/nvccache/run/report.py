@@ -9,7 +9,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.records.products import Answer
     from nvccache.records.record import Entry
-    from nvccache.run.stage_run import StageRun
 
 
 class Report:
@@ -17,10 +16,9 @@ class Report:
 
     __slots__ = (
         "answer",
-        "cause",
+        "causes",
         "is_query",
         "leave_to_nvcc",
-        "looked_up",
         "product",
         "reason_against_record",
         "record",
@@ -43,13 +41,12 @@ class Report:
         self.product = ""  # the first of its products
         self.is_query = False
         self.stages: list[StageEvent] = []  # `start` is a time by the monotonic clock
-        self.looked_up: list[StageRun] = []
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
         self.remote: RemoteUse | None = None  # its queries of remotes
         self.to_send: list[tuple[str, str]] = []  # for remotes: bucket and key of each item
         self.record: Entry | None = None  # of this call, which answers it next time
         self.reason_against_record = ""  # why there is none, a clause
-        self.cause = ""  # why no record answered the call
+        self.causes: list[str] = []  # why no record answered the call, the most important first
 
     @property
     def tool_saved(self) -> float:

@@ -1,4 +1,4 @@
-"""Opens everything in the cache directory. Paths are relative to it, such as `record-v6/ab/<key>`.
+"""Opens everything in the cache directory. Paths are relative to it, such as `record-v7/ab/<key>`.
 
 The directory is ours if it has our CACHEDIR.TAG, for which backup programs skip it; an empty one may be
 claimed. Any other is foreign: nothing in it is read, written or removed. Who may write to it is trusted with

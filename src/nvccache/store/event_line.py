@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound="Record")
 
 FOLDER = "journal"
-LOGS = "calls-v9."
+LOGS = "calls-v10."
 LOG = f"{LOGS}log"
 LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand calls
 PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
@@ -107,7 +107,6 @@ class StageEvent(Record):
     kind: str = ""
     architecture: str = ""
     result: str = RAN  # SHARED if another process ran it
-    why: str = ""  # the cause of a miss
     start: float = 0.0  # seconds after the start of the call
     seconds: float = 0.0  # that the tool ran, now or for the result that was found
     slot: int = -1  # the job slot, or -1
@@ -149,6 +148,7 @@ class Event(Record):
     product: str = ""  # the absolute path, empty if unknown
     sources: Sequence[str] = ()  # the inputs as typed
     cause: str = ""  # why the call was not replayed
+    details: Sequence[str] = ()  # further causes
     store_fault: str = ""  # of outcomes.STORE_FAULTS, or empty
     wrong_settings: str = ""  # the invalid settings, replaced by their defaults; separated by commas
     tool_saved: float = 0.0  # CPU seconds of the tools that did not run

@@ -2,13 +2,13 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v16/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
-      record-v6/ab/<key>         observed inputs of a call or stage, and its result (record.py)
+      replay-v17/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
+      record-v7/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
       private-v1/ab/<key>        output of a dry run, or the command that a script nvcc starts; never sent
       memo-v1/ab/<key>           can be computed again, such as the digests of the files in a directory
-      object-v8/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      object-v9/ab/<key>         the last compile of an object that was not replayed: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v4           running count of bytes; see layout.py
       tmp/                       files that are being written
@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v6", "memo-v1", "replay-v16", "object-v8"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v7", "memo-v1", "replay-v17", "object-v9"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"

@@ -86,5 +86,5 @@ def test_no_value_is_logged_by_a_fault(workspace: Workspace, tmp_path: Path) -> 
     variables = {"PYTHONPATH": found_first, "NVCCACHE_LOG": str(log), "NVCCACHE_STRICT": "0"}
     assert workspace.cached(*ARGUMENTS, **variables, **VARIABLES).status == 0
     text = log.read_text()
-    assert "fault in nvccache" in text and "RuntimeError" in text and "'-DKEY=…'" in text and "a.cu" in text
+    assert "fault in nvccache" in text and "RuntimeError" in text and "'-DKEY=…" in text and "a.cu" in text
     assert SECRET not in text

@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 
 from nvccache import outcomes, remote_url
-from nvccache.explain import object_record
-from nvccache.explain.object_record import ObjectRecord
 from nvccache.remote import outages
 from nvccache.store import event_line
 from nvccache.store.event_line import RemoteUse
-from nvccache.store.store import Store
 from sample_events import event
 
 HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc\tforged\udc9b\u2028"
@@ -35,13 +32,10 @@ def test_nothing_that_a_terminal_obeys_is_printed(nvccache, cache_dir, tmp_path,
     assert not is_harmless(HOSTILE)
     root = f"{cache_dir}{HOSTILE}"
     product, word = os.path.abspath(HOSTILE), HOSTILE.replace("\n", "").replace("\t", "")
-    record = ObjectRecord(HOSTILE, HOSTILE, reason_against_record=HOSTILE)
-    record.details, record.stage_reasons = [HOSTILE], [(HOSTILE, HOSTILE)]
-    object_record.add([product], record, Store(root))
     for outcome in (outcomes.MISS, outcomes.BYPASS, word):
         call = event(outcome, word, [(word, True, 1.0)], product=product, store_fault=word)
         call.directory, call.sources, call.cause, call.wrong_settings = product, [product], HOSTILE, word
-        call.stages[0].architecture, call.stages[0].why = word, HOSTILE
+        call.stages[0].architecture, call.details = word, [HOSTILE]
         call.remote = RemoteUse(1, 1, 1, 1.0, (word.replace(",", ""),))
         event_line.append(root, call)
     for variable in ("MAX_SIZE", "JOBS", "STRICT", HOSTILE):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +13,6 @@ from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.files import keys
 from nvccache.files.signatures import UNKNOWN
-from nvccache.plan.model import Plan
 from nvccache.records import direct, input_records
 from nvccache.records import record as records
 from nvccache.records.base_dir import Relocation
@@ -61,9 +59,7 @@ def begun(given: Request, cache: Store, *further: str) -> Explanation:
     return explanation
 
 
-def record(
-    given: Request, cache: Store, reason_against_record: str = "", cause: str = FIRST, *further: str
-) -> Report:
+def record(given: Request, cache: Store, reason_against_record: str = "", *further: str) -> Report:
     """Note a compile as when recorded: with an input record, or the reason for none."""
     made = InputRecord()
     made.files, made.kinds = ["a.cu", "tool"], input_records.SOURCE + input_records.PROGRAM
@@ -77,21 +73,12 @@ def record(
         lookup_key = direct.make_lookup_key(given, direct.SAME_DIRECTORY, relocation().in_place())
         report.record = records.Entry(lookup_key, made, records.Result())
         records.add(report.record, cache, time.time_ns())
-    note(given, [cause, "detail"], cache, report, *further)
+    begun(given, cache, *further).end(report)
     return report
 
 
-def note(given: Request, cause: list[str], cache: Store, report: Report | None = None, *further: str) -> None:
-    """Note a call without stages."""
-    plan = Plan((), {}, {}, "/s")
-    call = SimpleNamespace(plan=plan, environ=given.environ, store=cache, cwd=os.getcwd())
-    explanation = begun(given, cache, *further)
-    explanation.cause = cause
-    explanation.end(report or Report(), call)
-
-
 def cause_of(given: Request, cache: Store) -> list[str]:
-    return begun(given, cache).cause
+    return begun(given, cache).causes
 
 
 def test_settings_come_before_differences(place, cache, tmp_path):
@@ -181,7 +168,7 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
         assert b"KEY" in body
         assert b"s3cret" not in body
         components = object_record.find(str(place / name), cache).components
-        digests.append({digest for _, digest in dict(components)["arguments"]} - {""})
+        digests.append({digest for _, digest in dict(components)["argument"]} - {""})
         assert len(digests[-1]) == 4
     assert not digests[0] & digests[1]
 
@@ -211,15 +198,18 @@ def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch
     assert cause_of(case(), cache) == ["a part of its key that is not recorded changed"]
 
 
-def test_a_miss_after_a_failed_compile_names_the_failure_as_cause(place, cache):
+def test_a_failed_compile_has_a_cause_and_the_next_one_is_compared_with_the_one_before(place, cache):
+    record(case(), cache)
     failed = Report()
     failed.status, failed.reason_against_record = 1, "the compile failed"
-    note(case(), ["`a.cu` changed"], cache, failed)
-    assert cause_of(case(), cache) == ["its last compile failed"]
+    begun(case("-c a.cu -O3 -o a.o"), cache).end(failed)
+    assert failed.causes == ["`-O3` replaced `-O2`"]
+    assert cause_of(case("-c a.cu -O1 -o a.o"), cache) == ["`-O1` replaced `-O2`"]
 
 
 def test_a_call_without_a_record_has_the_reason(place, cache):
-    record(case(), cache, "`a.cu` uses `__TIME__`")
+    first = record(case(), cache, "`a.cu` uses `__TIME__`")
+    assert first.causes[1:] == ["no direct record is kept: `a.cu` uses `__TIME__`"]
     assert cause_of(case(), cache) == ["no direct record is kept: `a.cu` uses `__TIME__`"]
     cache.fault = "disk_full"
     record(case(), cache)
@@ -229,12 +219,10 @@ def test_a_call_without_a_record_has_the_reason(place, cache):
 
 
 def test_a_call_is_noted_under_each_of_its_objects(place, cache):
-    record(case(), cache, "", "`\udcff` changed", str(place / "x" / ".." / "b.o"))
+    record(case(), cache, "", str(place / "x" / ".." / "b.o"))
     for product in (str(place / "a.o"), str(place / "b.o")):
-        found = object_record.find(product, cache)
-        assert (found.cause, found.details, found.outcome) == ("`\udcff` changed", ["detail"], "stage_hit")
-        components = dict(found.components)
-        assert components["arguments"] == [("-c", ""), ("a.cu", ""), ("-O2", "")]
+        components = dict(object_record.find(product, cache).components)
+        assert components["argument"] == [("-c", ""), ("a.cu", ""), ("-O2", "")]
         assert (components["nvcc"], components["directory"][0]) == ([("nvcc", "")], (str(place), ""))
     assert object_record.find(str(place / "c.o"), cache) is None
 
