@@ -286,29 +286,8 @@ static int are_links_same(const struct record *record)
     return 1;
 }
 
-/* Whether paths still name the same directory as before: the first that does, of which each has the number. One
-   that does not exist is the same as no other. */
-static int are_identities_same(const struct record *record)
-{
-    uint32_t count, first;
-    const struct replay_identity *identities = section(record, IN_IDENTITIES, &count);
-    struct stat *now = calloc((size_t)count + 1, sizeof *now);
-    int is_same = now != NULL;
-
-    for (uint32_t index = 0; is_same && index < count; index++) {
-        int is_there = stat(string(record, identities[index].path), &now[index]) == 0;
-
-        for (first = 0; first < index; first++)
-            if (is_there && now[first].st_ino == now[index].st_ino && now[first].st_dev == now[index].st_dev)
-                break;
-        is_same = first == identities[index].first;
-    }
-    free(now);
-    return is_same;
-}
-
 int are_same_files(struct record *record)
 {
     return are_signed_files_same(record) && are_names_same(record) && are_directories_plain(record) &&
-           are_links_same(record) && are_identities_same(record);
+           are_links_same(record);
 }

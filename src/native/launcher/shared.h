@@ -6,12 +6,12 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay15"
+#define REPLAY_MAGIC "replay16"
 #define SUM 16
 #define SUMMED_AFTER 24 /* bytes of a record */
 
 enum { IN_CALL, IN_STRINGS, IN_DIRECTORIES, IN_FILES, IN_FOLDERS, IN_NAMES,
-    IN_PLAIN, IN_LINKS, IN_IDENTITIES, IN_VARIABLES, IN_PREFIXES, IN_READER, IN_PRODUCTS, SECTIONS };
+    IN_PLAIN, IN_LINKS, IN_VARIABLES, IN_PREFIXES, IN_READER, IN_PRODUCTS, SECTIONS };
 
 struct replay_section { uint32_t at, count; };
 
@@ -63,12 +63,6 @@ struct replay_name {
     uint32_t state;
 };
 _Static_assert(sizeof(struct replay_name) == 8, "a gap");
-
-struct replay_identity {
-    uint32_t path;
-    uint32_t first;
-};
-_Static_assert(sizeof(struct replay_identity) == 8, "a gap");
 
 struct replay_product {
     unsigned char sum[16];

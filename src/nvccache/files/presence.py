@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache.files import keys, signatures
+from nvccache.files import keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,19 +92,6 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
     if entry.is_dir(follow_symlinks=False):
         return "/d"
     return "/l" if entry.is_symlink() else "/o"
-
-
-def identities(paths: Iterable[str]) -> list[tuple[str, ...]]:
-    """Each path with the first path that is the same directory; a missing one equals no other.
-
-    Compilers search a directory only once, so it matters which are the same, but not their inodes.
-    """
-    first: dict[tuple[int, ...] | str, str] = {}
-    found: list[tuple[str, ...]] = []
-    for path in paths:
-        signature = signatures.signature_of(path)
-        found.append((path, first.setdefault(signature[:2] if signature else path, path)))
-    return found
 
 
 def duplicate_headers(copies: Iterable[tuple[str, str, Signature]]) -> list[tuple[str, ...]]:

@@ -169,23 +169,20 @@ class StageNames:
         self._names: dict[str, set[str]] = {}
         self._links: set[str] = set()
         self._plain: set[str] = set()
-        self._folders: set[str] = set()
         self._followed: set[str] = set()
         self._tried: set[str] = set()  # every path that was looked up, found or not
         self._sought: set[str] = set()
 
-    def take(self, process: Process, is_relevant: Callable[[str], bool], distinguishes: bool = True) -> None:
-        """Add a process's lookups; with `distinguishes`, also which of its directories are the same."""
+    def take(self, process: Process, is_relevant: Callable[[str], bool]) -> None:
+        """Add a process's lookups."""
         for path in filter(is_relevant, process.absent):
             self._add(path, (ABSENT,))
         for path, mode in (*process.found.items(), *process.others.items()):
             if is_relevant(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):  # gcc drops duplicate directories of its search path
+                if stat.S_ISDIR(mode):  # a link may make it one of those that gcc searches already
                     self.follow(path)
-                    if distinguishes:
-                        self._folders.add(path)
         for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.executable, process.started)  # dash tries to execute without looking up
@@ -250,7 +247,6 @@ class StageNames:
         for path in {*map(os.path.dirname, record.files), *self._names, *self._links, *self._plain}:
             self._call.check_path(path)
         self._call.add_names(record, self._names, self._plain)
-        record.identities = presence.identities(sorted(self._folders))
         sources = [path for path, kind in zip(record.files, record.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
         record.links = sorted((path, os.path.realpath(path)) for path in self._links)

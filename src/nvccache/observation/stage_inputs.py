@@ -152,14 +152,12 @@ class ObservedInputs:
             fact.name: {} for fact in FACTS if fact.is_joined
         }
         variables_asked: set[str] = set()
-        searched: set[str] = set()
         for part in parts:
             for path, kind, digest in zip(part.files, part.kinds, part.digests, strict=True):
                 kinds[path] = kind
                 self.files.learn(path, digest)
             for directory, listed in zip(part.directories, part.names, strict=True):
                 names.setdefault(directory, set()).update(listed)
-            searched.update(directory for directory, _ in part.identities)
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
             variables_asked.update(name for name, _ in part.variables)
@@ -169,7 +167,6 @@ class ObservedInputs:
         record.search_path = environ.get("PATH", "") if record.sought else ""
         self.add_variables(record, variables_asked, environ)
         self.names.add_names(record, names, set(record.plain))
-        record.identities = presence.identities(sorted(searched))
         record.duplicates = _duplicates(record)
         return record
 
@@ -328,7 +325,7 @@ class _StageInputs:
         if not self._subject.is_known_by_content:
             return frozenset()
         names = (self._call.cwd, self._subject.environ.get("PWD", ""))
-        return frozenset(name for name in names if name and presence.identities((".", name))[1][1] == ".")
+        return frozenset(name for name in names if name and _is_here(name))
 
     def _variables(self) -> set[str]:
         names = {*environment.OF_LIBC, *self._subject.variables_of_loader}
@@ -343,8 +340,7 @@ class _StageInputs:
         here = self._names_of_directory()
         listed: set[str] = set()
         for process in self._processes:
-            distinguishes = judge.distinguishes_directories(process)
-            looked.take(process, self._relevance(process, here), distinguishes)
+            looked.take(process, self._relevance(process, here))
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
             listed.update(filter(self._relevance(process, frozenset()), process.listed))
@@ -356,6 +352,13 @@ class _StageInputs:
             if not directory.startswith(GENERATED_FILES):
                 self._call.files.signature(directory)  # raises if it has changed since
                 record.listings.append((directory, presence.digest_of_listing(directory)))
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return os.path.samefile(name, ".")
+    except OSError:
+        return False
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:

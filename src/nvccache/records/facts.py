@@ -18,7 +18,6 @@ from nvccache.files.presence import (
     date_and_size,
     digest_of_listing,
     duplicate_headers,
-    identities,
     state_of,
     status_of,
 )
@@ -178,12 +177,6 @@ def _status_now(path: str, kind: str) -> str:
     return status_of(path) if kind == WHOLE_STATUS else date_and_size(path)
 
 
-def _identities(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
-    for one, was in zip(identities(path for path, _ in rows), rows, strict=True):
-        if one != was:
-            yield Difference("identified" if was == (was[0], was[0]) else "separated", was[0])
-
-
 def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
     digests = dict(zip(read.files, read.digests, strict=True)) if rows else {}
     copies = []
@@ -245,17 +238,6 @@ FACTS = (
     # (path, resolved path)
     Fact("plain", 1, _plain, _MOVED_CLAUSE),
     # directories that are no symbolic links
-    Fact(
-        "identities",
-        2,
-        _identities,
-        {
-            "identified": "{} is the same directory as another one now",
-            "separated": "{} is the same directory as another one no longer",
-        },
-        is_joined=False,
-    ),
-    # (directory, the first path in the list of the same directory)
     Fact("dates", 2, _dates, _REDATED_CLAUSE),
     # (path, date and size, or whole status)
     Fact("duplicates", 3, _duplicates, _REDATED_CLAUSE, is_joined=False),

@@ -56,7 +56,7 @@ def _decode_names(section: bytes) -> list[list[str]]:
 
 _WITH_PATHS = frozenset(("files", "directories", *(fact.name for fact in FACTS if fact.has_paths)))
 _RECORD = sections.Schema(
-    "inputs-9",
+    "inputs-10",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
@@ -243,7 +243,7 @@ def relative_places(input_record: InputRecord) -> set[str]:
     folders = [
         ".",
         *input_record.plain,
-        *(path for path, _ in (*input_record.links, *input_record.identities)),
+        *(path for path, _ in input_record.links),
         *map(os.path.dirname, filter(_is_relative, input_record.files)),
     ]
     for directory, names in zip(input_record.directories, input_record.names, strict=True):

@@ -267,9 +267,6 @@ class _Checks:
         for path, found, looked_up in self._folders:
             folders.append(FORMATS["folder"].pack(*found, add(path), len(looked_up)))
             names += [FORMATS["name"].pack(add(name[1:]), ord(name[0])) for name in looked_up]
-        rows = self._input_record.identities
-        index = {path: number for number, (path, _) in enumerate(rows)}
-        identities = [FORMATS["identity"].pack(add(path), index[first]) for path, first in rows]
         links = [part for pair in dict.fromkeys(self._links) for part in pair]
         return {
             "files": b"".join(files),
@@ -278,7 +275,6 @@ class _Checks:
             "names": b"".join(names),
             "plain": strings.add_all(_raw(self._input_record.plain)),
             "links": strings.add_all(_raw(links)),
-            "identities": b"".join(identities),
         }
 
 

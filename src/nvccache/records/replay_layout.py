@@ -11,7 +11,6 @@
                 that they must have if the folder's signature has changed
     plain       strings; directories that must not be links
     links       pairs of strings: a path, and the path it must resolve to
-    identities  struct replay_identity: directories, of which the same ones must be the same as before
     variables   strings, sorted: the names of relevant variables, and of all NVCCACHE_ variables set
     prefixes    strings: no other variables with these prefixes may be set
     reader      numbers: effective user and group, then the supplementary groups, sorted
@@ -29,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay15"
+MAGIC = b"replay16"
 SUM = 16  # bytes of XXH3 in canonical form
 SUMMED_FROM = len(MAGIC) + SUM
 # Fields of the structures: a name and a format code of `struct`, ordered so that there is no padding.
@@ -65,7 +64,6 @@ FILE = (
 )
 FOLDER = (("signature", SIGNED), ("path", "I"), ("names", "I"))  # string; number of names
 NAME = (("name", "I"), ("state", "I"))  # string; character
-IDENTITY = (("path", "I"), ("first", "I"))  # string; index of the first that is the same directory
 PRODUCT = (
     ("sum", f"{SUM}s"),  # of the content
     ("size", "Q"),  # of the content, bytes
@@ -80,7 +78,6 @@ STRUCTURES = {
     "file": FILE,
     "folder": FOLDER,
     "name": NAME,
-    "identity": IDENTITY,
     "product": PRODUCT,
 }
 FORMATS = {name: struct.Struct("=" + "".join(code for _, code in row)) for name, row in STRUCTURES.items()}
@@ -95,7 +92,6 @@ SECTIONS = {
     "names": FORMATS["name"].size,
     "plain": 4,
     "links": 8,
-    "identities": FORMATS["identity"].size,
     "variables": 4,
     "prefixes": 4,
     "reader": 4,

@@ -257,8 +257,3 @@ def test_variables_that_count_depend_on_the_kind_of_program(requests_colours, pr
         assert found == set(expected.split())
     shell = judge.variables_of(process("sh", variables=READ), {}, requests_colours)
     assert {*READ} - {"PATH", "NVCCACHE_DIR"} <= shell and not {"PATH", "NVCCACHE_DIR", WHOLE} & shell
-
-
-def test_gcc_and_unknown_programs_may_notice_equal_directories():
-    found = {name for name in PROGRAMS.split() if judge.distinguishes_directories(process(name))}
-    assert found == {"g++", *OTHERS.split()}

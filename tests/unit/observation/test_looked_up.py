@@ -83,7 +83,6 @@ def test_an_absent_path_is_recorded_as_a_missing_name_in_a_directory(place, path
 NUMBERED = {f"inc/never/{number}/x.h" for number in range(100)}
 TRIED = {"absent": {"inc/tool", "never/other"}, "found": {"bin/tool": FILE}, "executable": {"inc/x"}}
 DANGLING = {"absent": {"inc/dangling.h"}, "links": {"inc/dangling.h"}}
-SAME = {"found": {"inc": FOLDER, "link": FOLDER, "bin": 0}, "others": {"late": FOLDER}}
 # What was seen, with the files that were read and PATH; and fields of the input record.
 RECORDED = [
     ({"absent": NUMBERED | {"inc/never.h"}}, {"names": {"inc": ["-never", "-never.h"]}}),
@@ -106,7 +105,7 @@ RECORDED = [
     ({"links": {"link/deep/b.h"}}, {"plain": ["link/deep"]}),
     ({"found": {"x/y": FOLDER}}, {"plain": ["x", "x/y"]}),
     ({"links": {"bin/../inc/./a.h"}}, {"plain": ["bin", "bin/../inc", "bin/../inc/./a.h"]}),
-    (SAME, {"identities": [("inc", "inc"), ("late", "late"), ("link", "inc")]}),
+    ({"found": {"inc": FOLDER, "link": FOLDER}}, {"plain": ["inc"], "links": [("link", "inc")]}),
     # A dangling link is an absent name, whose end may appear elsewhere.
     (DANGLING, {"names": {"inc": ["-dangling.h"]}, "directory_signatures": [signatures.UNKNOWN]}),
     ({"started": ["bin/alias"]}, {"names": {"bin": ["xalias"]}, "links": [("bin/alias", "bin/tool")]}),

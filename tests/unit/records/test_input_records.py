@@ -31,7 +31,7 @@ def odd_input_record(name: str) -> InputRecord:
     made.directory_signatures = [signatures.UNKNOWN]
     made.links, made.dates = [(below, "/base/one/real")], [(name, f"{name}:1:2")]
     made.plain, made.listings = [below], [(below, "4" * 64)]
-    made.identities, made.duplicates = [(below, name)], [(below, name, below)]
+    made.duplicates = [(below, name, below)]
     made.variables, made.machine = [(name, "-")], [("native", name, "3" * 64)]
     made.sought, made.search_path, made.is_observed = [name], f":{name}", False
     return made
@@ -66,13 +66,13 @@ def test_relative_paths_in_an_input_record_need_a_base_directory():
 @pytest.mark.parametrize(
     ("index", "section"),
     [(0, b"late/a.h\0"), (1, b"\xff\xff"), (2, b"0" * 192), (3, b"x\n"), (4, b"early\0"), (5, b"-x.h\0"),
-     (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (15, b"native\0\0")],
+     (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (14, b"native\0\0")],
 )  # fmt: skip
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = sections.unpack("inputs-9", input_records.encode(everything(), NOWHERE))
+    parts = sections.unpack("inputs-10", input_records.encode(everything(), NOWHERE))
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(sections.pack("inputs-9", parts), NOWHERE)
+        input_records.decode(sections.pack("inputs-10", parts), NOWHERE)
 
 
 def key_of(front_key: str, made: InputRecord) -> str:

@@ -66,8 +66,6 @@ def everything(signed: bool = True) -> InputRecord:
     made.links = [("link", os.path.realpath("link"))]
     made.plain = ["parts"]
     made.listings = [("parts", presence.digest_of_listing("parts"))]
-    made.identities = [("early", "early"), ("listed/folder", "listed/folder"), ("listed/same", "early")]
-    made.identities += [("nowhere/one", "nowhere/one"), ("nowhere/two", "nowhere/two")]
     made.dates = [("late/a.h", presence.date_and_size("late/a.h"))]
     made.duplicates = [("late/a.h", "late/a.h", "late/a.h"), ("link", "late/a.h", "late/a.h")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
@@ -201,16 +199,6 @@ CHANGES = {
         lambda: (os.unlink("listed/loop"), write("listed/loop")), ("changed", "listed/loop")
     ),
     "a plain directory becomes a link": Change("plain", lambda: become_link("parts"), [("moved", "parts")]),
-    "a directory becomes another one": Change(
-        "identities",
-        lambda: (os.rmdir("listed/folder"), os.symlink("../early", "listed/folder")),
-        [("identified", "listed/folder")],
-    ),
-    "it is another one no longer": Change(
-        "identities",
-        lambda: (os.unlink("listed/same"), os.mkdir("listed/same")),
-        [("separated", "listed/same")],
-    ),
     "a name in what was listed": Change("listings", lambda: write("parts/new"), [("relisted", "parts")]),
     "another value": _variables("ASKED", ASKED="2"),
     "no value": _variables("ASKED", ASKED=None),
