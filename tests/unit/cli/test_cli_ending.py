@@ -66,7 +66,7 @@ def test_a_full_disk_is_one_error_and_a_closed_pipe_ends_silently(filled, argv):
 
 
 @pytest.mark.parametrize("redirection", [">&-", ">/dev/null 2>/dev/full", "2>&- >&-", ">/dev/null <&-"])
-def test_streams_that_are_closed_or_full_are_no_fault(filled, redirection):
+def test_commands_work_with_closed_streams_and_a_full_stderr(filled, redirection):
     words = ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c"]
     for argv in LINES[1:]:
         done = subprocess.run([*words, PROGRAM.format(before=""), *argv], capture_output=True, check=False)
@@ -74,7 +74,7 @@ def test_streams_that_are_closed_or_full_are_no_fault(filled, redirection):
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LANG": "en_US.ISO-8859-1"}], ids=str)
-def test_names_that_the_locale_does_not_have_are_no_fault(filled, locale, monkeypatch, tmp_path):
+def test_commands_work_with_names_that_the_locale_cannot_encode(filled, locale, monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith(("LC_", "LANG"))]:
         monkeypatch.delenv(name)
     environ = {**os.environ, **locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -89,7 +89,7 @@ def test_an_interrupted_command_ends_by_sigint(filled):
     assert end(["clean", "--all"], before=interrupt) == (-signal.SIGINT, "\n")
 
 
-def test_a_working_directory_that_is_gone_is_no_fault(filled, tmp_path):
+def test_commands_in_a_removed_working_directory_print_no_traceback(filled, tmp_path):
     gone = tmp_path / "gone"
     for argv in (["stats"], ["install", "x"], ["explain", "a.o"]):
         gone.mkdir()
@@ -99,7 +99,7 @@ def test_a_working_directory_that_is_gone_is_no_fault(filled, tmp_path):
         assert done.stderr.count(b"Error: ") == done.returncode <= 1, done.stderr
 
 
-def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
+def test_a_bug_in_a_command_is_one_sentence_and_a_traceback_in_strict_mode(filled, monkeypatch):
     def fail(*_):
         raise KeyError("colour")
 

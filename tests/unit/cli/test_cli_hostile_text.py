@@ -28,7 +28,9 @@ def is_harmless(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n")) and "\nok    nvcc forged" not in text
 
 
-def test_nothing_that_a_terminal_obeys_is_printed(nvccache, cache_dir, tmp_path, monkeypatch, own_pool):
+def test_commands_print_no_control_characters_from_names_or_settings(
+    nvccache, cache_dir, tmp_path, monkeypatch, own_pool
+):
     assert not is_harmless(HOSTILE)
     root = f"{cache_dir}{HOSTILE}"
     product, word = os.path.abspath(HOSTILE), HOSTILE.replace("\n", "").replace("\t", "")

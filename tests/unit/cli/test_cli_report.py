@@ -55,7 +55,7 @@ def test_report_prints_the_names_of_the_written_files(nvccache, folder, build, o
         assert result.stdout.startswith("<!DOCTYPE html>") and result.stdout.endswith("</html>\n")
 
 
-def test_the_page_is_opened_in_a_browser(nvccache, folder, build, monkeypatch):
+def test_report_open_opens_the_written_page_in_a_browser(nvccache, folder, build, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     assert nvccache("report", "--open").exit_code == 0
@@ -63,7 +63,7 @@ def test_the_page_is_opened_in_a_browser(nvccache, folder, build, monkeypatch):
     assert nvccache("report", "--open", "-o", "-").exit_code == 2
 
 
-def test_only_the_last_build_is_shown(nvccache, folder, cache_dir):
+def test_report_shows_only_the_last_build(nvccache, folder, cache_dir):
     now = time.time()
     last = event("miss", stages=[("cicc", False, 2.0)], sources=["a.cu"], seconds=3.0, started=now - 603.0)
     earlier = event("miss", sources=["c.cu"], started=now - 7000.0)
@@ -83,7 +83,7 @@ def test_report_without_a_cache_shows_no_calls(nvccache, folder, cache_dir):
     assert not os.path.exists(cache_dir)
 
 
-def test_hostile_names_in_the_log_cannot_inject_html(nvccache, folder, cache_dir):
+def test_hostile_names_in_the_event_log_cannot_inject_html(nvccache, folder, cache_dir):
     made_builds.log(cache_dir, made_builds.hostile()[:-1])  # the last one is decades older
     assert nvccache("report", "--trace", "t.json", "-o", PAGE).exit_code == 0
     text = (folder / PAGE).read_text()
@@ -93,7 +93,7 @@ def test_hostile_names_in_the_log_cannot_inject_html(nvccache, folder, cache_dir
     json.loads((folder / "t.json").read_text())
 
 
-def test_the_page_runs_its_own_script_and_loads_nothing(nvccache, build):
+def test_the_report_page_may_run_only_its_own_script_and_loads_nothing(nvccache, build):
     text = nvccache("report", "-o", "-").stdout
     script = text.rpartition("<script>")[2].partition("</script>")[0]
     assert f"script-src 'sha256-{page._hash(script)}'" in text

@@ -21,7 +21,7 @@ def file(cache_dir):
 TEXT = '# mine\nmax_size = "1G"  # enough\n\n"jobs" = 3\n# the rest\n[table]\nmax_size = 1\n'
 
 
-def test_a_new_file_is_private_and_the_mode_of_an_old_one_stays(nvccache, file, tmp_path):
+def test_config_makes_a_private_settings_file_and_keeps_the_mode_of_an_existing_one(nvccache, file, tmp_path):
     nvccache.lines("config", "jobs", "2")
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("jobs = 2\n", 0o600)
     (tmp_path / "dotfile").write_text("jobs = 1\n")
@@ -33,7 +33,7 @@ def test_a_new_file_is_private_and_the_mode_of_an_old_one_stays(nvccache, file, 
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_new_setting_comes_before_any_table_and_is_read_as_it_was_typed(nvccache, file):
+def test_config_adds_a_setting_before_toml_tables_and_it_reads_back_as_typed(nvccache, file):
     file.write_text(TEXT)
     typed = {"log": '/ü\t#a"b\\c', "readonly": "on", "NVCCACHE_BASE_DIR": "/src", "jobs": "7"}
     for name, value in typed.items():
@@ -63,7 +63,7 @@ def test_config_edits_no_multiline_value_and_writes_no_invalid_one(nvccache, fil
 
 
 @pytest.mark.parametrize("value", ["/\udcff", "/\x7f"])
-def test_a_value_that_the_file_cannot_have_is_refused(nvccache, file, value):
+def test_config_refuses_a_value_that_toml_cannot_hold(nvccache, file, value):
     file.write_text(TEXT)
     assert nvccache("config", "log", value).exit_code == 1
     assert file.read_text() == TEXT

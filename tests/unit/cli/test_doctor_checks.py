@@ -56,7 +56,7 @@ def test_doctor_tries_each_cache_folder_and_leaves_no_files(root):
     assert [finding.topic for finding in check(root)] == ["cache", "trust"]
 
 
-def test_a_missing_cache_is_made_without_its_buckets(root):
+def test_doctor_creates_a_missing_cache_but_not_in_readonly_mode(root):
     new = root.parent / "new"
     check(new, NVCCACHE_READONLY="1")
     assert not new.exists()
@@ -65,7 +65,7 @@ def test_a_missing_cache_is_made_without_its_buckets(root):
 
 
 @pytest.mark.parametrize("part", ["tmp", "journal", "locks", store.BLOB])
-def test_a_part_that_cannot_be_written_is_named_with_its_owner(root, part):
+def test_doctor_names_a_cache_folder_that_cannot_be_written_and_its_owner(root, part):
     """A cache shared by all users, in which one has created something with another umask."""
     for path in (root, *root.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o666)
@@ -84,7 +84,9 @@ def test_a_part_that_cannot_be_written_is_named_with_its_owner(root, part):
 
 
 @pytest.mark.parametrize("place", ["journal", store.BLOB])
-def test_a_link_in_place_of_a_part_is_bad_and_not_followed(root, tmp_path, place):
+def test_doctor_rejects_a_link_in_place_of_a_cache_folder_and_writes_nothing_through_it(
+    root, tmp_path, place
+):
     shutil.rmtree(root / place)
     before = os.listdir(tmp_path)
     (root / place).symlink_to(tmp_path)
@@ -93,7 +95,7 @@ def test_a_link_in_place_of_a_part_is_bad_and_not_followed(root, tmp_path, place
     assert os.listdir(tmp_path) == before
 
 
-def test_a_full_disk_has_its_own_advice(root, monkeypatch):
+def test_doctor_advises_to_make_room_on_a_full_disk(root, monkeypatch):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -128,7 +130,7 @@ def link(path):
 
 
 @pytest.mark.parametrize("damage", [spoil, rename, link, None])
-def test_damaged_files_are_named_stay_and_do_not_count_as_used(cache_dir, damage):
+def test_doctor_names_damaged_cache_files_and_changes_none(cache_dir, damage):
     """A blob as it is, a compressed one, and the record of an object."""
     cache = Store(cache_dir)
     for content in (b"x" * 5000, b"y" * 5000):
@@ -166,7 +168,7 @@ def check_path(programs, *names, **variables):
     return found
 
 
-def test_a_shim_must_be_first_on_path_and_find_a_compiler(programs):
+def test_doctor_requires_the_shim_first_on_path_and_a_compiler_behind_it(programs):
     assert check_path(programs, "cuda").state == GOOD
     assert check_path(programs, "empty", "shim", "cuda").state == GOOD
     found = check_path(programs, "shim", NVCCACHE_NVCC="/nowhere/nvcc")
@@ -204,20 +206,20 @@ def test_a_directory_without_cuda_or_cmake_has_nothing_to_fix(programs):
     assert (found.state, found.fix) == (ODD, ())
 
 
-def test_wrong_settings_are_bad(cache_dir):
+def test_doctor_reports_a_wrong_setting_with_its_fix(cache_dir):
     (wrong,) = doctor.check_settings(config.load({**os.environ, "NVCCACHE_REMOTE": "file://shared,rw"}))
     assert wrong.state == BAD and "it has no absolute path" in wrong.text
     assert wrong.details == ("to fix it: correct `NVCCACHE_REMOTE`",)
 
 
-def test_notes_of_the_build_of_nvccache_are_shown(tmp_path, monkeypatch):
+def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypatch):
     (tmp_path / "notes").write_text("launcher: not built: no room\nobserver: not built: error: too odd\n")
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
     found = list(doctor.check_installation())[-1]
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd",))
 
 
-def test_an_outage_of_the_executor_is_shown(cache_dir, own_pool, monkeypatch):
+def test_doctor_shows_an_outage_of_remote_execution(cache_dir, own_pool, monkeypatch):
     checks = SimpleNamespace(check_executor=lambda settings: [])
     monkeypatch.setattr(doctor.importlib, "import_module", lambda name: checks)
     settings = config.load({**os.environ, "NVCCACHE_EXECUTOR": "grpc://h:1"})

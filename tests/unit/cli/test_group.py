@@ -108,13 +108,13 @@ def test_an_nvcc_that_is_not_on_path_is_named_with_the_line_that_puts_it_there(t
         (["-forward-unknown-to-host-compiler"], 2, "Error: No such option '-f'"),
     ],
 )
-def test_an_argument_that_is_not_a_compiler_is_a_usage_error(argv, status, sentence):
+def test_a_first_argument_that_is_no_compiler_or_command_is_an_error(argv, status, sentence):
     found, output, lines = run(argv)
     assert (found, output, lines[0]) == (status, "", sentence)
     assert status != 2 or lines[1].startswith("Hint: to compile, name an nvcc first")
 
 
-def test_a_compiler_of_a_name_like_a_command_is_run(tmp_path):
+def test_a_program_on_path_is_run_even_if_its_name_resembles_a_command(tmp_path):
     write_program(tmp_path / "cleen")
     assert run(["cleen", "a.cu"], str(tmp_path))[:2] == (0, "compiled a.cu\n")
     assert run(["cleen"], str(tmp_path))[0] == 2

@@ -35,7 +35,7 @@ def test_install_links_nvcc_to_the_launcher_and_prints_the_path_line(nvccache, f
     assert printed == {"shim": str(path), "nvcc": f"{tmp_path}/cuda/nvcc", "cmake_launcher": program}
 
 
-def test_without_a_launcher_there_is_no_shim(nvccache, folder, monkeypatch):
+def test_install_fails_if_nvccache_was_not_installed_with_its_launcher(nvccache, folder, monkeypatch):
     """Such as when run from a source directory, which may be called nvccache."""
     (folder.parent / "nvccache").mkdir()
     monkeypatch.setattr(sys, "argv", [str(folder.parent / "nvccache")])
@@ -45,7 +45,7 @@ def test_without_a_launcher_there_is_no_shim(nvccache, folder, monkeypatch):
     assert result.output.startswith("Error: this nvccache was not installed")
 
 
-def test_the_started_launcher_is_linked_to_as_it_was_called(nvccache, folder, monkeypatch, tmp_path):
+def test_install_links_to_the_path_by_which_nvccache_was_called(nvccache, folder, monkeypatch, tmp_path):
     """Such as pipx's link, which stays where it is when the installation moves."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "nvccache").symlink_to(install.launcher())
@@ -55,7 +55,7 @@ def test_the_started_launcher_is_linked_to_as_it_was_called(nvccache, folder, mo
 
 
 @pytest.mark.parametrize("program", [install.launcher(), "/nowhere/bin/nvccache"])
-def test_a_link_to_nvccache_is_replaced(nvccache, folder, program):
+def test_install_replaces_an_older_link_to_nvccache(nvccache, folder, program):
     folder.mkdir()
     (folder / "nvcc").symlink_to(program)
     result = nvccache("install", str(folder))
@@ -66,7 +66,7 @@ def test_a_link_to_nvccache_is_replaced(nvccache, folder, program):
 @pytest.mark.parametrize(
     "make", [write_program, lambda path: path.symlink_to("/nowhere"), Path.mkdir, os.mkfifo]
 )
-def test_another_nvcc_is_never_overwritten(nvccache, folder, make):
+def test_install_never_overwrites_another_nvcc(nvccache, folder, make):
     folder.mkdir()
     path = folder / "nvcc"
     make(path)
@@ -76,7 +76,7 @@ def test_another_nvcc_is_never_overwritten(nvccache, folder, make):
     assert os.lstat(path).st_ino == before.st_ino
 
 
-def test_a_directory_that_cannot_be_written_is_one_sentence(nvccache, tmp_path):
+def test_install_into_an_unwritable_place_is_one_error_sentence(nvccache, tmp_path):
     (tmp_path / "file").write_text("")
     result = nvccache("install", str(tmp_path / "file" / "shims"))
     expected = f"Error: cannot write `{tmp_path}/file/shims/nvcc`: Not a directory\n"

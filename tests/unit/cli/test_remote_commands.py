@@ -80,7 +80,9 @@ def test_remote_status_tries_reads_and_writes_and_ends_outages(
     assert ("to fix it: grant this user the bucket" in text) == bool(failing)
 
 
-def test_status_writes_one_object_unless_it_may_not_and_reads_it_back(nvccache, far, monkeypatch):
+def test_remote_status_writes_one_object_and_reads_it_back_but_not_in_readonly_mode(
+    nvccache, far, monkeypatch
+):
     assert nvccache("remote", "status", NVCCACHE_READONLY="1").exit_code == 0
     assert files(far) == []
     assert nvccache("remote", "status").exit_code == 0
@@ -90,7 +92,7 @@ def test_status_writes_one_object_unless_it_may_not_and_reads_it_back(nvccache, 
 
 
 @pytest.mark.parametrize("command", [["remote", "status"], ["doctor"]])
-def test_no_command_waits_as_long_as_an_upload(nvccache, far, monkeypatch, command):
+def test_remote_status_and_doctor_wait_at_most_five_seconds_for_a_remote(nvccache, far, monkeypatch, command):
     waited = []
 
     def connect(remote, environ, seconds):

@@ -27,7 +27,7 @@ def used_cache(cache_dir):
     return cache_dir
 
 
-def test_a_read_only_cache_is_shown_and_nothing_is_removed(nvccache, used_cache):
+def test_stats_work_and_clean_fails_on_a_read_only_cache(nvccache, used_cache):
     nvccache("clean")  # loads what the interpreter may not read below, and counts what takes room
     expected = nvccache("stats", "--json").stdout
     with read_only(used_cache) as copy:
@@ -44,7 +44,7 @@ def test_a_read_only_cache_is_shown_and_nothing_is_removed(nvccache, used_cache)
     assert cleaned.output.startswith("Error: ") and cleaned.output.endswith("Permission denied\n")
 
 
-def test_an_unreadable_cache_is_one_sentence(nvccache, used_cache):
+def test_commands_report_an_unreadable_cache_in_one_sentence(nvccache, used_cache):
     names = ("stats", "explain", "clean")
     for name in names:
         nvccache(name)
@@ -55,7 +55,7 @@ def test_an_unreadable_cache_is_one_sentence(nvccache, used_cache):
         assert result.output.startswith(("Error: cannot use ", "Error: cannot read "))
 
 
-def test_a_cache_that_cannot_be_made_is_named(nvccache, tmp_path, monkeypatch):
+def test_commands_warn_that_a_cache_cannot_be_created(nvccache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "others").mkdir()
     names = ("stats", "explain", "report", "events")
@@ -74,7 +74,7 @@ def run(workspace: Workspace, *argv: str) -> str:
 
 
 @pytest.mark.smoke("explain")
-def test_a_real_compile_is_explained(workspace: Workspace):
+def test_explain_gives_the_cause_of_each_real_compile(workspace: Workspace):
     """From the first compile to a failing one, as a user sees it."""
     workspace.write("a.cu", "__global__ void k() {}\n")
     line = ["-c", "a.cu", "-o", "a.o"]

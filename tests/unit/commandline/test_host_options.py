@@ -25,7 +25,7 @@ HOST = {
 }
 
 
-def test_side_files_have_the_name_of_the_object():
+def test_files_that_gcc_writes_beside_an_object_are_named_after_the_object():
     assert side_files(["-O2", "-gsplit-dwarf", "-fstack-usage"], "o/a.c.o") == ["o/a.c.dwo", "o/a.c.su"]
     assert side_files(["-fprofile-arcs", "-ftest-coverage", "--coverage"], "a.o") == ["a.gcno"]
     assert side_files(["--coverage"], "a.obj") == side_files(["--coverage"], "/dev/null") == []
@@ -51,7 +51,7 @@ def test_unsupported_host_options_are_left_to_nvcc_with_their_reason(reason, val
 
 
 @pytest.mark.parametrize("word", ["-fopt-info", "-MQ", "-Wp,-MD,x", "-fdump-tree-all"])
-def test_forwarded_words_are_host_options(word):
+def test_unsupported_host_options_are_bypassed_where_unknown_options_are_forwarded(word):
     assert _reason("-forward-unknown-to-host-compiler", word, "-c", "a.cu") == "host_side_output"
     assert _reason("-c", "a.cu", word, "-forward-unknown-opts") == "host_side_output"
 

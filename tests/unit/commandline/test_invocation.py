@@ -124,7 +124,7 @@ def test_an_option_with_its_value_across_a_variable_is_left_to_nvcc():
     assert _compiled("-ptx", "a.cu", NVCC_APPEND_FLAGS="-Ofc").inputs == ("a.cu",)
 
 
-def test_every_mode_is_compiled_alone():
+def test_every_supported_compile_mode_is_recognized_from_its_option():
     for mode in MODES:
         assert _compiled(f"--{mode}", "a.cu").mode == mode
 
@@ -141,7 +141,7 @@ def test_nvcc_chooses_the_same_mode(tmp_path, real_nvcc):
         assert outputs == [wanted], (first, second)
 
 
-def test_inputs_and_output_are_as_typed():
+def test_inputs_and_output_are_kept_as_typed():
     found = _compiled("-c", "./a.cu", "-o", "out/../a b.o", "-odir", "x")
     assert (found.inputs, found.output, found.output_directory) == (("./a.cu",), "out/../a b.o", "x")
     assert _compiled("-c", "a.cu", "b.cu").inputs == ("a.cu", "b.cu")
@@ -150,13 +150,13 @@ def test_inputs_and_output_are_as_typed():
     assert _reason("-c", "a.cu", "-o", "") == "unwritable_output"
 
 
-def test_options_in_force_are_canonical():
+def test_options_in_force_have_their_long_names_and_the_last_value():
     found = _compiled("-c", "-G", "-lto", "-rdc=true", "-rdc=false", "--expt-extended-lambda", "a.cu")
     assert found.options == {"compile", "device-debug", "dlink-time-opt", "extended-lambda"}
     assert "relocatable-device-code" in _compiled("-dc", "a.cu").options
 
 
-def test_host_flags_are_flat():
+def test_host_compiler_options_are_one_list_without_quotes_and_commas():
     argv = ["-Xcompiler", "-Wall,-O1", "-Xcompiler=-g -DX='a b'", "-Xcompiler", '-DY=\\"q\\"', "-c", "a.cu"]
     assert _compiled(*argv).host_flags == ("-Wall", "-O1", "-g", "-DX=a b", "-DY=q")
     forwarded = _compiled("-fPIC", "-Xcompiler", "-A", "-Wall", "-forward-unknown-opts", "-c", "a.cu")
@@ -171,13 +171,13 @@ def test_thread_options_are_removed_from_the_dry_run():
     assert _compiled("-c", "a.cu", "-t0").threads == 0
 
 
-def test_a_jobserver_is_left_out_where_there_is_one():
+def test_the_jobserver_option_is_removed_from_the_dry_run_if_make_has_a_jobserver():
     found = _compiled("-jobserver", "-c", "a.cu", MAKEFLAGS=" -j4 --jobserver-auth=fifo:/x")
     assert found.dryrun_arguments == ("-c", "a.cu")
     assert _reason("-jobserver", "-c", "a.cu") == "irremovable_option"
 
 
-def test_the_null_device_takes_any_product():
+def test_dev_null_is_a_valid_output_and_dependency_file():
     found = _compiled("-c", "a.cu", "-MD", "-MF", "/dev/null", "-o", "/dev/null")
     assert found.output == found.dependencies.output == "/dev/null"
 
@@ -220,12 +220,12 @@ def test_a_directory_for_intermediate_files_is_left_out_of_the_dry_run():
         ("--list-gpu-code -c a.cu", "information", ""),
     ],
 )
-def test_a_query_is_no_compile(argv, mode, output):
+def test_preprocess_and_dependency_options_make_a_call_a_query(argv, mode, output):
     found = _compiled(*argv.split())
     assert (found.is_query, found.mode, found.output, found.dependencies) == (True, mode, output, None)
 
 
-def test_variables_can_make_a_call_something_else():
+def test_options_in_nvcc_flags_variables_decide_mode_and_bypass():
     assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-E").mode == "preprocess_only"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --save-temps") == "host_side_output"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
@@ -247,7 +247,7 @@ def test_thread_options_in_nvcc_flags_variables_are_removed_from_the_dry_run():
     assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").includes_variables
 
 
-def test_a_value_is_not_taken_across_a_variable():
+def test_an_option_on_the_command_line_takes_no_value_from_a_flags_variable():
     assert _reason("a.cu", "-c", "-o", NVCC_APPEND_FLAGS="x.o") == "unknown_option"
 
 
@@ -257,7 +257,7 @@ def in_directory(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_option_files_are_read_in_place(in_directory):
+def test_options_of_an_option_file_take_its_place_in_the_command_line(in_directory):
     (in_directory / "one").write_text('-o file "-Xcompiler" -O1 -optf sub/two\n')
     (in_directory / "sub").mkdir()
     (in_directory / "sub" / "two").write_text("-dc\nb.cu")
@@ -284,7 +284,7 @@ def test_option_files_are_read_in_place(in_directory):
         ("-optf .", "unreadable_option_file"),
     ],
 )
-def test_option_files_can_make_a_call_something_else(in_directory, content, reason):
+def test_options_in_an_option_file_can_cause_a_bypass(in_directory, content, reason):
     (in_directory / "self").write_text(content)
     assert _reason("-c", "a.cu", "-optf", "self") == reason
 
@@ -319,7 +319,7 @@ def test_a_link_to_a_pipe_or_stdin_is_left_for_nvcc_to_read(in_directory, line, 
         assert _reason(*line.format(path).split()) == expected
 
 
-def test_a_link_to_a_file_is_a_file(in_directory):
+def test_an_input_that_is_a_link_to_a_regular_file_is_accepted(in_directory):
     os.makedirs("sub/fd")
     (in_directory / "sub" / "fd" / "b.cu").write_text("")
     os.symlink("sub/fd", "link")
@@ -328,7 +328,7 @@ def test_a_link_to_a_file_is_a_file(in_directory):
     assert _compiled("-c", "a.cu", "link/b.cu", "dangling.cu", "sub").inputs
 
 
-def test_dependencies_are_what_nvcc_would_write():
+def test_dependency_options_give_the_rule_that_nvcc_would_write():
     found = _compiled(
         "-c", "a.cu", "-MD", "-MT", "x", "-MT", "a,b c", "-MF", "f", "-MF", "g", "-MP"
     ).dependencies

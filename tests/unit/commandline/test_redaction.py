@@ -27,7 +27,7 @@ from nvccache.commandline import redaction
         ("RuntimeError: ['-c', '-DKEY=s3cret', 's3cret']", "RuntimeError: ['-c', '-DKEY=…"),
     ],
 )
-def test_values_of_macros_are_hidden(text, shown):
+def test_macro_values_are_hidden_in_shown_arguments(text, shown):
     assert redaction.hide(text) == shown
 
 

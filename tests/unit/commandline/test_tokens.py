@@ -51,7 +51,7 @@ def _defines(stderr):
     return re.findall(r'-D ?"(X[^_]*?)"(?= -|$)', stderr, re.MULTILINE)
 
 
-def test_every_documented_option_is_in_the_table(nvcc):
+def test_every_option_that_nvcc_documents_is_known(nvcc):
     documented = _documented(nvcc)
     assert len(documented) > 100
     for long, _, short in documented:
@@ -72,7 +72,7 @@ def test_arities_are_those_of_nvcc(nvcc, tmp_path):
         assert (options.ARITIES[long] == options.LIST) == (",..." in meta), long
 
 
-def test_names_of_the_table_do_not_contradict_each_other():
+def test_tables_of_nvccs_options_are_consistent():
     spelled = set(options.ARITIES)
     assert set(options.ALIASES) | set(options.ALIASES.values()) <= spelled
     assert (
@@ -119,7 +119,7 @@ SPELLINGS += [(line.split(), None) for line in REFUSED.split(";")] + [(["-g "], 
 
 
 @pytest.mark.parametrize(("argv", "names"), SPELLINGS, ids=[" ".join(argv) for argv, _ in SPELLINGS])
-def test_words_are_split_by_name(argv, names):
+def test_each_spelling_of_an_option_is_recognized_or_refused(argv, names):
     found = split([*argv, "-c", "a.cu"])
     if names is None:
         assert isinstance(found, UnknownOption)
@@ -129,24 +129,24 @@ def test_words_are_split_by_name(argv, names):
         assert [token for argument in found for token in argument.tokens] == [*argv, "-c", "a.cu"]
 
 
-def test_nvcc_accepts_and_rejects_the_same_words(nvcc, tmp_path):
+def test_nvcc_itself_accepts_and_refuses_the_same_spellings(nvcc, tmp_path):
     results = _many(nvcc, [[*argv, "-c", "a.cu"] for argv, _ in SPELLINGS], tmp_path)
     for (argv, names), result in zip(SPELLINGS, results, strict=True):
         assert (result.returncode == 0) == (names is not None), (argv, result.stderr[-300:])
 
 
 @pytest.mark.parametrize("word", ["-o", "-D", "-std", "--gpu-architecture", "-MF", "-Xcompiler", "-t"])
-def test_a_last_word_without_its_value_is_refused(word):
+def test_an_option_whose_value_is_missing_at_the_end_is_refused(word):
     assert isinstance(split(["-c", "a.cu", word]), UnknownOption)
 
 
-def test_versions_differ_on_an_empty_value_so_it_is_refused():
+def test_an_empty_value_behind_an_equals_sign_is_refused():
     assert isinstance(split(["-o=", "k", "-c", "a.cu"]), UnknownOption)
     assert isinstance(split(["-D=", "X", "-c", "a.cu"]), UnknownOption)
 
 
 @pytest.mark.parametrize("name", ["-hls", "-Ofc"])
-def test_an_optional_value_is_taken_unless_it_has_a_dash(name):
+def test_an_option_with_an_optional_value_takes_the_next_word_unless_it_is_an_option(name):
     assert [a.value for a in split([name, "v", "a.cu"])] == ["v", "a.cu"]
     assert [a.value for a in split([name, "-c", "a.cu"])] == [None, None, "a.cu"]
     assert [a.value for a in split([name, "-"])] == ["-"]
@@ -160,7 +160,7 @@ def test_options_of_unknown_effect_are_refused_even_where_unknown_ones_are_forwa
 
 
 @pytest.mark.parametrize("word", ["a.cu", "a.o", "-", "", "@x", "=", "'-g'", " -g"])
-def test_words_without_a_dash_are_inputs(word):
+def test_words_that_do_not_begin_with_a_dash_are_inputs(word):
     (found,) = split([word])
     assert (found.name, found.value, found.tokens) == ("", word, (word,))
 
@@ -183,7 +183,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("text", "elements"), LISTS)
-def test_lists_are_split_at_commas(text, elements):
+def test_lists_of_host_compiler_options_are_split_at_commas(text, elements):
     found = tokens.values(split(["-Xcompiler", text]), "compiler-options")
     if elements is None:
         assert isinstance(found, UnknownOption)
@@ -191,7 +191,7 @@ def test_lists_are_split_at_commas(text, elements):
         assert found == elements
 
 
-def test_nvcc_splits_lists_the_same_way(nvcc, tmp_path):
+def test_nvcc_itself_splits_lists_of_host_compiler_options_the_same_way(nvcc, tmp_path):
     cases = [(text, elements) for text, elements in LISTS if "[" not in text]
     results = _many(nvcc, [["-Xcompiler", text, "-c", "a.cu"] for text, _ in cases], tmp_path)
     for (text, elements), result in zip(cases, results, strict=True):
@@ -200,7 +200,7 @@ def test_nvcc_splits_lists_the_same_way(nvcc, tmp_path):
             assert f"-D__NVCC__ {' '.join(elements)} " in re.sub(" +", " ", result.stderr), text
 
 
-def test_a_backslash_in_a_list_of_paths_is_plain(nvcc, tmp_path):
+def test_a_backslash_in_a_list_of_include_paths_escapes_nothing(nvcc, tmp_path):
     found = split(["-Ia\\,b", "-I", '"c,d"'])
     assert tokens.values(found, "include-path") == ["a\\", "b", "c,d"]
     stderr = _dryrun(nvcc, ["-Ia\\,b", "-I", '"c,d"', "-c", "a.cu"], tmp_path).stderr
@@ -220,7 +220,7 @@ VARIABLES = [
 
 
 @pytest.mark.parametrize(("text", "argv"), VARIABLES)
-def test_variables_are_split_at_blanks_and_keep_quotes(text, argv, nvcc, tmp_path):
+def test_nvcc_flags_variables_are_split_at_blanks_as_by_nvcc(text, argv, nvcc, tmp_path):
     assert tokens.split_variable(text) == argv
     (tmp_path / "a.cu").touch()
     read = _dryrun(nvcc, ["-E", "a.cu"], tmp_path, NVCC_APPEND_FLAGS=text)
@@ -230,7 +230,7 @@ def test_variables_are_split_at_blanks_and_keep_quotes(text, argv, nvcc, tmp_pat
 
 
 @pytest.mark.parametrize("text", ["-DX=a\\ b", '-DX=\\"a\\"', '-DX="a'])
-def test_variables_that_versions_read_differently_are_refused(text):
+def test_nvcc_flags_variables_with_ambiguous_quotes_are_refused(text):
     assert tokens.split_variable(text) is None
 
 
@@ -259,5 +259,5 @@ def test_option_files_are_split_at_white_space_and_lose_quotes(text, argv, nvcc,
 
 
 @pytest.mark.parametrize("text", ["-DX\\ b", '-DX="a', "-DX\0"])
-def test_option_files_of_uncertain_meaning_are_refused(text):
+def test_option_files_with_ambiguous_quotes_are_refused(text):
     assert tokens.split_file(text) is None

@@ -28,7 +28,7 @@ def test_command_line_differences_are_described_in_clauses(now, before, clauses)
     assert difference_text.key_clauses(now, before) == clauses
 
 
-def test_tags_that_are_new_or_gone_keep_their_order():
+def test_components_that_two_keys_do_not_share_are_differences_in_order():
     now, before = [("nvcc", [("b", "")]), ("new", [("", "1")])], [("old", []), ("nvcc", [("a", "")])]
     clauses = ["nvcc is now `b` instead of `a`", "its new changed"]
     assert difference_text.key_clauses(now, before) == clauses

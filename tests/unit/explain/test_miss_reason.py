@@ -81,7 +81,7 @@ def cause_of(given: Request, cache: Store) -> list[str]:
     return begun(given, cache).causes
 
 
-def test_settings_come_before_differences(place, cache, tmp_path):
+def test_a_recache_or_readonly_setting_is_given_as_the_cause_of_a_miss(place, cache, tmp_path):
     assert cause_of(case(), cache) == [FIRST]
     record(case(), cache)
     assert cause_of(case(NVCCACHE_RECACHE="1"), cache) == ["NVCCACHE_RECACHE is set"]
@@ -97,13 +97,13 @@ def test_settings_come_before_differences(place, cache, tmp_path):
         (lambda: write("early/x.h", ""), ["`early/x.h` has appeared"]),
     ],
 )
-def test_a_change_of_a_file_is_a_cause(place, cache, change, clauses):
+def test_a_changed_file_is_given_as_the_cause_of_a_miss(place, cache, change, clauses):
     record(case(), cache)
     change()
     assert cause_of(case(), cache) == clauses
 
 
-def test_of_many_inputs_the_first_ten_are_named(place, cache, monkeypatch):
+def test_at_most_ten_changed_inputs_are_named_as_causes_of_a_miss(place, cache, monkeypatch):
     names = tuple(f"NAME{number:02}" for number in range(30))
     monkeypatch.setitem(globals(), "ASKED", names)
     record(case(), cache)
@@ -138,7 +138,7 @@ def write(path: str, text: str) -> None:
         (lambda: case(PWD="/link"), ["the environment variable `PWD` was set or unset"]),
     ],
 )
-def test_a_difference_in_the_call_is_a_cause(place, cache, other, clauses):
+def test_a_changed_argument_or_variable_is_given_as_the_cause_of_a_miss(place, cache, other, clauses):
     record(case(), cache)
     assert cause_of(other(), cache) == clauses
 
@@ -146,7 +146,7 @@ def test_a_difference_in_the_call_is_a_cause(place, cache, other, clauses):
 SECRETS = "-c a.cu -DKEY=s3cret -DKEY2=s3cret -Xcompiler -DTOKEN=s3cret -o a.o"
 
 
-def test_values_are_compared_and_not_shown(place, cache):
+def test_causes_of_a_miss_show_no_values_of_macros_and_variables(place, cache):
     record(case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret"), cache)
     same = case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
     assert cause_of(same, cache) == [LOST]
@@ -158,7 +158,7 @@ def test_values_are_compared_and_not_shown(place, cache):
     ]
 
 
-def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cache):
+def test_records_for_explain_hold_macro_values_only_as_digests_unique_to_each_record(place, cache):
     """Otherwise the digest of an argument that many records have could be looked up."""
     digests = []
     for name in ("a.o", "b.o"):
@@ -173,7 +173,7 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
     assert not digests[0] & digests[1]
 
 
-def test_another_working_directory_is_a_cause(place, cache, monkeypatch):
+def test_another_working_directory_is_given_as_the_cause_of_a_miss(place, cache, monkeypatch):
     line = f"-c a.cu -o {place}/a.o"
     record(case(line), cache)
     monkeypatch.chdir(place.parent)
@@ -207,7 +207,7 @@ def test_a_failed_compile_has_a_cause_and_the_next_one_is_compared_with_the_one_
     assert cause_of(case("-c a.cu -O1 -o a.o"), cache) == ["`-O1` replaced `-O2`"]
 
 
-def test_a_call_without_a_record_has_the_reason(place, cache):
+def test_why_a_call_was_not_recorded_is_given_as_the_cause_of_a_miss(place, cache):
     first = record(case(), cache, "`a.cu` uses `__TIME__`")
     assert first.causes[1:] == ["no direct record is kept: `a.cu` uses `__TIME__`"]
     assert cause_of(case(), cache) == ["no direct record is kept: `a.cu` uses `__TIME__`"]
@@ -218,7 +218,7 @@ def test_a_call_without_a_record_has_the_reason(place, cache):
     assert found.startswith("no direct record is kept: its results could not be stored")
 
 
-def test_a_call_is_noted_under_each_of_its_objects(place, cache):
+def test_explain_finds_a_call_under_each_of_its_objects(place, cache):
     record(case(), cache, "", str(place / "x" / ".." / "b.o"))
     for product in (str(place / "a.o"), str(place / "b.o")):
         components = dict(object_record.find(product, cache).components)
@@ -227,7 +227,7 @@ def test_a_call_is_noted_under_each_of_its_objects(place, cache):
     assert object_record.find(str(place / "c.o"), cache) is None
 
 
-def test_only_whether_outputs_are_named_is_a_cause(place, cache):
+def test_naming_an_output_or_not_is_a_cause_of_a_miss_but_its_name_is_none(place, cache):
     record(case("-c a.cu -O2 -o a.o -t 2 -MD -MF a.d"), cache)
     other = "-c a.cu -O3 --threads=4 -MD -o a.o"
     assert cause_of(case(f"{other} -MF b.d"), cache) == ["`-O3` replaced `-O2`"]
@@ -235,7 +235,7 @@ def test_only_whether_outputs_are_named_is_a_cause(place, cache):
     assert cause_of(case(other), cache) == ["`-O3` replaced `-O2`", named]
 
 
-def test_a_miss_is_compared_with_the_last_compile_of_its_object_alone(place, cache):
+def test_a_miss_is_compared_with_the_last_compile_of_the_same_object(place, cache):
     for options in ("-O2", "-O3"):
         record(case(f"-c a.cu {options} -o a.o"), cache)
     write("a.cu", "int changed;\n")

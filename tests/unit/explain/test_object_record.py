@@ -44,7 +44,7 @@ def hidden(text: str, digest_key: str = "key") -> str:
     return digest
 
 
-def test_digests_differ_with_the_text_and_with_the_key():
+def test_hidden_values_have_digests_that_depend_on_value_and_object():
     assert len({hidden(text, key) for key in ("a", "b") for text in ("x", "y", "\udcff")}) == 6
     assert hidden("x") == hidden("x")
 
