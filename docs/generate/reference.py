@@ -25,18 +25,19 @@ NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads ins
 
 REMOTE_TEXT = """\
 `NVCCACHE_REMOTE` holds one or more URLs, separated by blanks, as in `s3://pr-123/nvccache,rw s3://main/nvccache`.
-nvccache writes to a remote only if its URL ends with `,rw`. All but redis and directories need the extra
-`remote`. Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
+nvccache writes to a remote only if its URL ends with `,rw`. All but directories need the extra `remote`.
+Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
 [How to set one up](../how-to/remote.md).
 """
 REMOTE_CREDENTIALS = {
     "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`",
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
-    "rediss": "as for `redis`, but with TLS",
+    "memcached": "in the URL, or none",
     "https": "in the URL",
     "http": "as for `https`, but anyone on the network can read them",
     "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes",
     "azblob": "`AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_SAS_TOKEN`",
+    "ghac": "those of a job on GitHub, as `setup-nvccache` passes them on",
     "file": "none: the permissions of the directory count, and new files get them too",
 }
 REMOTE_OPTIONS = """\
@@ -48,10 +49,10 @@ The options of URLs:
 - `anonymous=1`: no signature, for a bucket that everybody can read
 - `ec2=1`, `metadata=1`: ask the machine's metadata service, of AWS or Google, for credentials, which takes
   seconds where there is none
-- `prefix`, `ttl`: for redis, a prefix for each key, and the seconds after which the server forgets an entry
+- `prefix`, `ttl`: for redis and memcached, a prefix of keys, and the seconds that an entry is kept
 
-The number after redis's host is the database, by default 0. `SSL_CERT_FILE` names the certificates that
-`rediss` trusts in place of the system's. No command and no log shows credentials.
+The number after redis's host is the database, by default 0. `SSL_CERT_FILE` names the certificates that are
+trusted in place of the system's. No command and no log shows credentials.
 """
 WRONG_TEXT = """
 ## Settings that are wrong

@@ -26,8 +26,8 @@ class Store(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self) -> None:
-        super().__init__((HOST, 0), _Handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler] | None = None) -> None:
+        super().__init__((HOST, 0), handler or Handler)
         self.files: dict[str, bytes] = {}
         self.fault = ""
         self.faulty_methods: Collection[str] = ("GET", "HEAD", "PUT")
@@ -47,7 +47,7 @@ class Store(ThreadingHTTPServer):
         """A client that has gone is what these tests are about."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Store
 
@@ -63,21 +63,21 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == HANG:
             self.server.is_over.wait()
         elif fault.isdecimal():
-            self._answer(int(fault))
+            self.answer(int(fault))
         elif self.command == "PUT":
             self.server.files[path] = body
-            self._answer(201)
+            self.answer(201)
         elif content is None:
-            self._answer(404)
+            self.answer(404)
         elif fault == WRONG_BYTES:
             middle = len(content) // 2
-            self._answer(200, content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+            self.answer(200, content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
         else:
-            self._answer(200, content)
+            self.answer(200, content)
 
     do_HEAD = do_PUT = do_GET  # noqa: N815
 
-    def _answer(self, status: int, content: bytes = b"") -> None:
+    def answer(self, status: int, content: bytes = b"") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -94,14 +94,21 @@ def store(certificate: tuple[Path, Path] | None = None) -> Iterator[Store]:
         context.load_cert_chain(*certificate)
         # The handshake is made by the thread of the connection, so that one that fails stops no other.
         made.socket = context.wrap_socket(made.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    with serving(made):
+        yield made
+
+
+@contextlib.contextmanager
+def serving(server: Store) -> Iterator[None]:
+    """The server is up until the block ends."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield made
+        yield
     finally:
-        made.is_over.set()
-        made.shutdown()
-        made.server_close()
+        server.is_over.set()
+        server.shutdown()
+        server.server_close()
         thread.join()
 
 

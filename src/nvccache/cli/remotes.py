@@ -136,7 +136,7 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
 
 
 def _fix_of(error: ServiceError) -> str:
-    usual = "check the URL, whether the server runs, and whether it can be reached from here"
+    usual = "check the URL and its password, whether the server runs, and whether it can be reached from here"
     return f"to fix it: {_ADVICE.get(error.word, usual)}"
 
 

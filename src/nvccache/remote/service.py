@@ -1,7 +1,7 @@
 """The interface of all remotes, and their errors.
 
-Methods block: callers that must not wait use threads (tier.py). Messages of opendal and redis are mapped to
-the words of outcomes.REMOTE_FAULTS. Of a server's message only protocol codes are quoted: the rest may
+Methods block: callers that must not wait use threads (tier.py). Messages of opendal are mapped to the words
+of outcomes.REMOTE_FAULTS. Of a server's message only protocol codes are quoted: the rest may
 contain addresses, account names or requests.
 """
 
@@ -41,7 +41,7 @@ TEXTS = {
 }
 _CODE = re.compile(
     r'<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|'
-    r"^(NOAUTH|WRONGPASS|NOPERM|OOM|LOADING|MASTERDOWN|READONLY)\b"
+    r"\b(NOAUTH|NoPerm|OOM|BusyLoading|MasterDown|ReadOnly)\b"
 )
 # The target of the request, which may contain any of the words below.
 _TARGET = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
@@ -51,21 +51,21 @@ _CODES = {
     "bad_credentials": (
         "SignatureDoesNotMatch InvalidAccessKeyId ExpiredToken InvalidToken TokenRefreshRequired "
         "RequestTimeTooSkewed AuthenticationFailed InvalidAuthenticationInfo InvalidSecurity "
-        "NOAUTH WRONGPASS NOPERM 401 407"
+        "NOAUTH NoPerm 401 407"
     ),
     "throttled": "SlowDown Throttling TooManyRequests RequestLimitExceeded ServerBusy 429 503",
     "full": "OOM QuotaExceeded InsufficientStorage EntityTooLarge 413 507",
     # A read-only server does not implement PUT: 405 and 501.
-    "denied": "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY 403 405 501",
-    "unreachable": "LOADING MASTERDOWN 502 504",
+    "denied": "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket ReadOnly 403 405 501",
+    "unreachable": "BusyLoading MasterDown 502 504",
 }
 _WORDS = {mark: word for word, marks in _CODES.items() for mark in marks.split()}
 # Parts of messages of opendal and its dependencies, in lower case; the first match wins.
 _PHRASES = {
     "timeout": ("timeout reached", "timed out", "operation timeout"),
     "tls": ("certificate", "corrupt message", "tls", "ssl", "handshake"),
-    "bad_credentials": ("credential", "authentication failed"),
-    "unreachable": ("error sending request", "connect", "dns", "resolve", "no route", "broken pipe"),
+    "bad_credentials": ("credential", "authentication failed", "not in github action"),
+    "unreachable": ("error sending request", "connect", "dns", "lookup", "no route", "broken pipe"),
 }
 
 
@@ -88,7 +88,7 @@ class ServiceError(Exception):
 
 
 def error_of(message: str) -> ServiceError:
-    """The error for a message of an opendal exception or a redis error reply."""
+    """The error for a message of an opendal exception."""
     message = _TARGET.sub("", message.partition("\n\nBacktrace")[0])
     code = next((one or two or three for one, two, three in _CODE.findall(message)), "")
     status = next(iter(_STATUS.findall(message)), "")
@@ -106,10 +106,6 @@ def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -
         from nvccache.remote.shared_directory import SharedDirectory
 
         return SharedDirectory(remote.path)
-    if remote.scheme in ("redis", "rediss"):
-        from nvccache.remote.redis_server import RedisServer
-
-        return RedisServer(remote, environ, timeout)
     from nvccache.remote.object_store import ObjectStore
 
     return ObjectStore(remote, environ, timeout)

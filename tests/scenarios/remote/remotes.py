@@ -7,11 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support import fault_server, servers_clouds, servers_nginx, servers_redis, servers_s3
+from support import (
+    fault_server,
+    servers_clouds,
+    servers_github,
+    servers_memcached,
+    servers_nginx,
+    servers_redis,
+    servers_s3,
+)
 
 # Those that need nothing to be installed come first.
-KINDS = ("directory", "files", "redis", "nginx", "rgw", "moto", "azurite", "gcs")
-BY_DEFAULT = ("directory", "files", "redis", "nginx", "rgw")
+KINDS = ("directory", "files", "github", "redis", "memcached", "nginx", "rgw", "moto", "azurite", "gcs")
+BY_DEFAULT = KINDS[:7]
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,12 @@ def remote(kind: str, directory: Path) -> Iterator[Shared]:
     elif kind == "files":
         with fault_server.store() as files:
             yield Shared(files.url())
+    elif kind == "github":
+        with servers_github.actions_cache() as github:
+            yield Shared("ghac:///pr-1", github.environ())
+    elif kind == "memcached":
+        with servers_memcached.memcached(directory) as url:
+            yield Shared(url)
     elif kind == "redis":
         with servers_redis.redis(directory) as redis:
             yield Shared(redis.url())

@@ -43,8 +43,8 @@ def check_refused(new_machine, url, **environ):
         assert SECRET not in path.name
 
 
-def test_a_wrong_redis_password_is_reported_and_fails_no_compile(redis, new_machine):
-    check_refused(new_machine, redis.url(password=SECRET))
+def test_a_wrong_webdav_password_is_reported_and_fails_no_compile(nginx, new_machine):
+    check_refused(new_machine, nginx.url("auth", password=SECRET))
 
 
 def test_wrong_s3_keys_are_reported_and_fail_no_compile(rgw, new_machine):

@@ -85,12 +85,12 @@ def test_each_fault_has_its_word(kind, answer, word):
 
 @pytest.mark.parametrize(
     ("url", "word"),
-    [("http://127.0.0.1:1/p", "unreachable"), ("redis://127.0.0.1:1", "unreachable"), ("{}/p", "tls")],
+    [("http://127.0.0.1:1/p", "unreachable"), ("redis://127.0.0.1:1", "timeout"), ("{}/p", "tls")],
 )
 def test_a_server_that_cannot_be_reached_or_does_not_encrypt(url, word):
     with FaultyServer(says(400), ends=b"") as server:
         url = url.format(server.url.replace("http:", "https:"))
-        assert fault_of(opened(url, timeout=5).get, NAME, MOST) == word
+        assert fault_of(opened(url, timeout=2).get, NAME, MOST) == word
 
 
 def test_body_without_end_is_given_up_at_what_is_allowed():

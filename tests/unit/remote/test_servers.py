@@ -1,0 +1,80 @@
+"""Redis and memcached as remotes, if they are installed, and a small server like GitHub's cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from faulty_server import FaultyServer, is_silent
+from opened_remotes import NAME, NO_CREDENTIALS, fault_of, opened
+from support import servers_github, servers_memcached, servers_redis
+from support.servers_redis import PASSWORD, READER
+
+pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
+
+CONTENT = bytes(range(256)) * 2000
+
+
+def check_round_trip(text, environ=NO_CREDENTIALS):
+    service = opened(text, environ, 5)
+    assert service.get(NAME, 10**6) is None
+    for _ in ("written", "replaced"):
+        service.put(NAME, CONTENT)
+    assert service.get(NAME, 10**6) == CONTENT
+    assert service.get(NAME, 10) is None
+
+
+def test_redis_with_a_database_a_prefix_and_an_expiry(tmp_path):
+    with servers_redis.redis(tmp_path / "redis", "--maxmemory", "8mb") as redis:
+        place = f"127.0.0.1:{redis.port}"
+        check_round_trip(f"redis://:{PASSWORD}@{place}/1?prefix=a/b")
+        check_round_trip(f"redis://{place}?ttl=100", {"REDISCLI_AUTH": PASSWORD})
+        assert redis.keys() == [NAME.encode()]  # of database 0
+        assert redis.command("TTL", NAME) in (b":100\r\n", b":99\r\n")
+        reader = opened(f"redis://{READER}:{PASSWORD}@{place}", {}, 2)
+        assert reader.get("absent", 10) is None
+        assert fault_of(reader.put, NAME, CONTENT) == "bad_credentials"
+        assert fault_of(opened(f"redis://{place}", timeout=2).get, NAME, 10) == "bad_credentials"
+        writer = opened(f"redis://:{PASSWORD}@{place}", {}, 2)
+        assert fault_of(writer.put, "large", CONTENT * 20) == "full"
+
+
+def test_memcached_with_a_prefix_and_a_limit_of_its_own(tmp_path):
+    with servers_memcached.memcached(tmp_path / "memcached", "-I", "1m") as url:
+        check_round_trip(url)
+        check_round_trip(f"{url}2&ttl=100")
+        service = opened(url, timeout=5)
+        assert fault_of(service.put, "large", CONTENT * 4) == "broken"
+        assert service.get(NAME, 10**6) == CONTENT
+
+
+def test_each_request_to_memcached_has_a_connection_of_its_own(tmp_path):
+    with FaultyServer(is_silent, ends=b"") as server:
+        service = opened(f"memcached://127.0.0.1:{server.port}", timeout=0.2)
+        assert [fault_of(service.get, NAME, 10) for _ in range(2)] == ["timeout", "timeout"]
+        assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "nowhere.invalid:1"])
+def test_no_memcached_at_all(host):
+    assert fault_of(opened(f"memcached://{host}", timeout=5).get, NAME, 10) == "unreachable"
+
+
+def test_github_never_replaces_an_entry(monkeypatch):
+    with servers_github.actions_cache() as cache:
+        for name, value in cache.environ().items():
+            monkeypatch.setenv(name, value)
+        check_round_trip("ghac:///pr-1")
+        service = opened("ghac://", timeout=5)
+        assert service.get(NAME, 10**6) is None
+        service.put(NAME, b"first")
+        service.put(NAME, b"second")
+        assert service.get(NAME, 10) == b"first"
+
+
+def test_github_without_credentials_or_with_wrong_ones(monkeypatch):
+    assert fault_of(opened, "ghac://") == "bad_credentials"
+    with servers_github.actions_cache() as cache:
+        for name, value in cache.environ(token="SECRET").items():
+            monkeypatch.setenv(name, value)
+        assert fault_of(opened("ghac://", timeout=5).get, NAME, 10) == "bad_credentials"
+        assert fault_of(opened("ghac://", timeout=5).put, NAME, b"x") == "bad_credentials"
