@@ -62,7 +62,7 @@ def change_inputs(cache: Path, change: Callable[[list[bytes]], None]) -> None:
             parts = sections.unpack("inputs-9", inputs)
             change(parts)
             made.append((name, sections.pack("inputs-9", parts), result))
-        kept.add_record(store.RECORD, key, body_of(made), lock=False)
+        kept.add_record(store.RECORD, key, body_of(made))
 
 
 def forget_calls(cache: Path) -> None:

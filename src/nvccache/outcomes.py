@@ -65,7 +65,6 @@ REASONS = {
 
 # Why not all results of a call were stored; the compile is unaffected.
 STORE_FAULTS = {
-    "lock_timeout": "another process held a lock of the cache too long",
     "disk_full": "the cache's file system or quota is full",
     "not_writable": "this user may not write to part of the cache",
     "unreadable": "this user may not read part of the cache",

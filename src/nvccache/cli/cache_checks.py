@@ -18,7 +18,7 @@ from nvccache.cli.output import BAD, GOOD, ODD, Finding, format_count, format_si
 from nvccache.config import Config
 from nvccache.files import flock, keys
 from nvccache.records import replay_layout
-from nvccache.store import directory, eviction, layout, locks, store
+from nvccache.store import directory, eviction, locks, store
 from nvccache.store.directory import Directory, NoCacheError
 from nvccache.store.store import COMPRESSED, Store
 
@@ -95,7 +95,7 @@ def check_files(settings: Config) -> Iterator[Finding]:
     files = size = 0
     damaged = []
     with contextlib.suppress(NoCacheError), eviction.as_store_errors(cache.directory):
-        for file in layout.entries(cache.directory):
+        for file in eviction.entries(cache.directory):
             if file.path.partition("/")[0] not in store.BUCKETS:
                 continue
             with contextlib.suppress(FileNotFoundError, PermissionError):  # removed meanwhile, or of others

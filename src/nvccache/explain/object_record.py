@@ -68,7 +68,7 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
     """Store the record of the last compile of each object."""
     encoded = json.dumps([getattr(record, name) for name in ObjectRecord.__slots__]).encode()
     for product in products:
-        cache.add_record(store.OBJECT, key_of(product), encoded, lock=False)
+        cache.add_record(store.OBJECT, key_of(product), encoded)
 
 
 def find(product: str, cache: Store) -> ObjectRecord | None:

@@ -1,7 +1,7 @@
 """The kernel's `flock` locks on open files.
 
 A lock belongs to the open file: the kernel releases it when its holder dies, and a process that opens the
-file again excludes itself as well. Eviction, cleaning and folding use filelock (store/locks.py).
+file again excludes itself as well. Folding uses filelock (store/locks.py).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class UnchangedFiles:
             rest = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
             body = json.dumps({**rows, **rest}, separators=(",", ":")).encode("ascii")
             # No lock: nothing depends on these memos.
-            self._cache.add_record(store.MEMO, self._key(directory), body, lock=False)
+            self._cache.add_record(store.MEMO, self._key(directory), body)
         self._added = {}
 
     def _record(self, directory: str) -> dict[str, list[Any]]:

@@ -166,7 +166,7 @@ def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, loo
     """
     input_records.forget_unsettled(inputs, looked_at_ns)
     read = input_records.encode(inputs, Relocation("", os.getcwd()))
-    cache.add_record(store.PRIVATE, key, sections.pack(_KIND_OF_PRIVATE, [read, content]), lock=False)
+    cache.add_record(store.PRIVATE, key, sections.pack(_KIND_OF_PRIVATE, [read, content]))
 
 
 def find_by_name(name: str, relocation: Relocation, cache: Store) -> Entry | None:
@@ -183,13 +183,8 @@ def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
     read = input_records.encode(entry.input_record, relocation)
     entry.key = entry.key or input_records.key_of(front_key, read)
     encoded = (entry.key, read, _encoded(entry.result, relocation))
-
-    def changed() -> bytes:
-        return _joined(
-            [encoded, *(other for other in _parts_here(front_key, cache) if other[0] != entry.key)]
-        )
-
-    cache.add_record(store.RECORD, front_key, changed, is_received=entry.is_received)
+    others = [other for other in _parts_here(front_key, cache) if other[0] != entry.key]
+    cache.add_record(store.RECORD, front_key, _joined([encoded, *others]), is_received=entry.is_received)
 
 
 def adopt(entry: Entry, cache: Store, now: CurrentState) -> None:

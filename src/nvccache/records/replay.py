@@ -125,7 +125,7 @@ def add(
     }
     sections["strings"] = bytes(strings.content)
     # No lock: nothing depends on a replay record, and taking one costs more than all the rest.
-    cache.add_record(store.REPLAY, name, replay_layout.joined(head, sections), lock=False)
+    cache.add_record(store.REPLAY, name, replay_layout.joined(head, sections))
     return True
 
 

@@ -54,7 +54,7 @@ def enqueue(root: Directory, identities: Iterable[str], items: Iterable[Item]) -
     if not lines:
         return False
     try:
-        descriptor = locks.acquire(root, _QUEUE, _SECONDS, flock.take)
+        descriptor = locks.acquire(root, _QUEUE, _SECONDS)
         try:
             if os.lseek(descriptor, 0, os.SEEK_END) > _LARGEST:
                 os.ftruncate(descriptor, 0)
@@ -92,7 +92,7 @@ def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -
 def take_lock(root: Directory, seconds: float = 0.0) -> int | None:
     """A descriptor that holds the uploader's lock, or None after `seconds`. Raises OSError and StoreError."""
     with contextlib.suppress(TimeoutError):
-        return locks.acquire(root, _LOCK, seconds, flock.take)
+        return locks.acquire(root, _LOCK, seconds)
     return None
 
 
@@ -107,7 +107,7 @@ def queued(cache: str | Directory, identity: str) -> list[Item]:
 
 def remove(root: Directory, identity: str, items: Collection[Item]) -> None:
     """Take items for a remote out of the queue. Raises OSError."""
-    descriptor = locks.acquire(root, _QUEUE, _SECONDS, flock.take)
+    descriptor = locks.acquire(root, _QUEUE, _SECONDS)
     try:
         content = untrusted.read_all(descriptor, 2 * _LARGEST)
         rest = [line for line in _lines(content) if line[0] != identity or line[1:] not in items]

@@ -180,5 +180,5 @@ def facts_of(content: bytes, cache: Store, is_recaching: bool = False) -> Pass:
         except ValueError:
             cache.remove_damaged(store.MEMO, key)
     facts = passes.facts_of_text(content)
-    cache.add_record(store.MEMO, key, facts.encoded(), lock=False)
+    cache.add_record(store.MEMO, key, facts.encoded())
     return facts

@@ -40,18 +40,13 @@ class NoCacheError(StoreError):
     """There is no directory, or nothing has been stored in it yet."""
 
 
-class LockTimeoutError(StoreError):
-    """Another process holds a lock for longer than a call waits."""
-
-
 class Directory:
     """One cache directory. All methods raise OSError; FileNotFoundError if something does not exist."""
 
-    __slots__ = ("_mode", "path", "seconds_waited")
+    __slots__ = ("_mode", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.seconds_waited = 0.0  # for locks; see locks.py
         self._mode = 0  # the directory's permissions, once it is known to be ours
 
     def prepare(self) -> None:

@@ -1,36 +1,43 @@
-"""LRU eviction to the size limit, and `nvccache clean`.
+"""LRU eviction to the size limit, `nvccache clean`, and the running count of the bytes in the buckets.
+
+    $NVCCACHE_DIR/journal/usage-v5    next shard to count, time of the last count, bytes of each shard
+
+A shard is what is named by keys and digests with the same first character, in all buckets. A call that stores
+something adds to the count. Shards are counted again in turn, which corrects for calls that were killed
+before they added theirs, and for a count that is missing or damaged.
 
 Knows the layout from store.py, but not what the files mean. A record whose blob was evicted is harmless, and
 so is the reverse: a missing file is made again. Only names of ours are counted and removed; that includes the
-buckets of other versions, which count towards the size limit too.
+buckets of other versions. Nothing is locked meanwhile but the count.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
+import re
+import stat
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from nvccache.files import flock
 from nvccache.store import directory as directories
-from nvccache.store import inflight, layout, locks, store
-from nvccache.store.directory import Directory, LockTimeoutError, NoCacheError, StoreError
-from nvccache.store.layout import File
+from nvccache.store import inflight, locks, store
+from nvccache.store.directory import TEMPORARY, Directory, NoCacheError, StoreError
+from nvccache.store.event_line import FOLDER as JOURNAL
 from nvccache.values import dataclass
 
-_TARGET_SHARE = 0.9  # of the limit that eviction leaves, so that not every call has to evict
+USAGE = f"{JOURNAL}/usage-v5"
+SHARDS = "0123456789abcdef"
+_LOCK, _LOCK_SECONDS = "usage", 0.1
+BUCKET = re.compile(r"[a-z]+(?:-[a-z]+)*-v\d{1,4}")
+_KEY = r"(?:[0-9a-f]{32}){1,2}"
+ENTRY = re.compile(_KEY + f"(?:{re.escape(store.COMPRESSED)})?")
+_OUTSIDE_BUCKETS = re.compile(_KEY)  # names of temporary files and claims
+_LEAST_SHARE = 0.1  # of a shard that is evicted at once, so that not every call has to evict
+_EVICTION_SECONDS = 0.05  # of a call, after which it begins no other shard
 _STALE_SECONDS = 24 * 3600  # after which a temporary file is abandoned
-_RECOUNT_SECONDS = 60  # between two recounts of a part
+_RECOUNT_SECONDS = 60  # between two counts of a shard
 _AHEAD_SECONDS = 3600  # by which the dates of a file server may be in the future
-_BATCH = 100  # files removed before the lock of the shard is released for others
-# Limits of a call that stores something: files to scan (all of a small cache), seconds for that, and seconds
-# for removing files.
-_MOST_FILES_PER_CALL = 8192
-_SCAN_SECONDS = 0.06
-_REMOVAL_SECONDS = 0.04
-_LOCK_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +48,42 @@ class Amount:
     files: int
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str  # in the directory
+    size: int
+    used: float  # seconds since the epoch
+
+    @property
+    def shard(self) -> int:
+        return int(self.path.split("/")[1][0], 16)
+
+
+def entries(root: Directory, shards: str = SHARDS) -> Iterator[File]:
+    """The files of these shards. Raises OSError."""
+    buckets = [
+        name for name, status in root.list() if BUCKET.fullmatch(name) and stat.S_ISDIR(status.st_mode)
+    ]
+    for folder in (
+        f"{bucket}/{first}{second}" for bucket in buckets for first in shards for second in SHARDS
+    ):
+        yield from _files(root, folder, ENTRY)
+
+
+def _files(root: Directory, folder: str, pattern: re.Pattern[str]) -> Iterator[File]:
+    try:
+        listed = root.list(folder)
+    except OSError:
+        return  # not a folder, or one that only another user may list
+    for name, status in listed:
+        if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
+            yield File(f"{folder}/{name}", status.st_size, status.st_mtime)
+
+
 def usage(cache: str | Directory) -> Amount:
     """The size of the cache now, counted file by file; raises StoreError."""
     with as_store_errors(directories.at(cache)) as root:
-        files = list(layout.entries(root))
-        return Amount(sum(file.size for file in files) + _bytes_outside_buckets(root), len(files))
+        return _amount(list(entries(root)))
 
 
 def prune(
@@ -60,17 +98,17 @@ def prune(
     """
     now = time.time()
     with as_store_errors(directories.at(cache)) as root:
-        if not is_dry_run:
-            sweep(root, now)
-        files = _least_recently_used(layout.entries(root), now)
-        total = sum(file.size for file in files) + _bytes_outside_buckets(root)
+        files = _least_recently_used(entries(root), now)
+        total = sum(file.size for file in files)
         doomed = []
         for file in files:
             is_old = older_than is not None and now - file.used > older_than
             if is_old or (max_bytes is not None and total > max_bytes):
                 doomed.append(file)
                 total -= file.size
-        return _removed(root, doomed, is_dry_run)
+        if not is_dry_run:
+            sweep(root, now)
+        return _removed(root, files, doomed, is_dry_run)
 
 
 def clear(cache: str | Directory, is_dry_run: bool = False) -> Amount:
@@ -81,83 +119,86 @@ def clear(cache: str | Directory, is_dry_run: bool = False) -> Amount:
 def remove(cache: str | Directory, names: Container[str], is_dry_run: bool = False) -> Amount:
     """Remove the named files from the buckets; otherwise like `prune`. Raises StoreError."""
     with as_store_errors(directories.at(cache)) as root:
-        return _removed(root, [file for file in layout.entries(root) if file.path in names], is_dry_run)
+        files = list(entries(root))
+        return _removed(root, files, [file for file in files if file.path in names], is_dry_run)
 
 
-def _removed(root: Directory, doomed: list[File], is_dry_run: bool) -> Amount:
+def _removed(root: Directory, files: list[File], doomed: list[File], is_dry_run: bool) -> Amount:
     if not is_dry_run:
         doomed = _remove(root, doomed)
-        with contextlib.suppress(OSError, StoreError), layout.count_for_update(root) as count:
-            for file in doomed:
-                count.add({_folder(file): -file.size})
-    return Amount(sum(file.size for file in doomed), len(doomed))
+        sizes = [0] * len(SHARDS)
+        for file in {*files} - {*doomed}:
+            sizes[file.shard] += file.size
+        with contextlib.suppress(OSError):
+            _write_count(root, 0, 0, sizes)
+    return _amount(doomed)
 
 
-def _bytes_outside_buckets(root: Directory) -> int:
-    return sum(file.size for file in layout.slice_of(root, (), layout.LAST_SLICE))
-
-
-def _folder(file: File) -> str:
-    """The name of a file's folder, such as `ab`."""
-    return file.path.split("/")[1]
+def _amount(files: list[File]) -> Amount:
+    return Amount(sum(file.size for file in files), len(files))
 
 
 def count_and_limit(cache: str | Directory, added: Mapping[str, int], max_bytes: int) -> str:
-    """Add the bytes by which folders have grown, and evict what exceeds the limit, unless that is 0.
+    """Add the bytes by which shards have grown, and evict what exceeds the limit, unless that is 0.
 
-    A call that stored something does this once, and only part of the work. Returns a word of
+    A call that stored something does this once, and begins no further shard after a moment. Returns a word of
     outcomes.STORE_FAULTS if that failed, or an empty string.
     """
     try:
         _count_and_limit(directories.at(cache), added, max_bytes)
-    except LockTimeoutError:
-        return ""  # what was not counted now is found when its slice is recounted
+    except TimeoutError:
+        return ""  # what was not counted now is found when its shard is counted again
     except (OSError, StoreError) as error:
         return store.fault_of(error)
     return ""
 
 
 def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) -> None:
-    now = time.time()
-    with layout.count_for_update(root) as count:
-        count.add(added)
-        is_recent = 0 <= now - count.counted_at < _RECOUNT_SECONDS
-        if is_recent and (not max_bytes or count.total <= max_bytes):
-            return
-        first, count.counted_at = count.advance(), int(now)
-        before = count.bytes
-    files, sizes = _scan(root, first, now)
-    total = sum(before) + sum(size - before[number] for number, size in sizes.items())
-    if max_bytes and total > max_bytes:
-        # Evict from each slice its share of the excess, whatever its size: otherwise one large file would
-        # evict all others in its slice.
-        wanted = (total - _TARGET_SHARE * max_bytes) * len(sizes) / layout.SLICES
-        doomed = _files_worth(wanted, _least_recently_used(files, now))
-        for file in _remove(root, doomed, _REMOVAL_SECONDS):
-            sizes[int(_folder(file), 16)] -= file.size
-    with layout.count_for_update(root) as count:
-        # What other calls have added meanwhile to these slices is counted next time.
-        for number, size in sizes.items():
-            count.bytes[number] = size
-
-
-def _scan(root: Directory, first: int, now: float) -> tuple[list[File], dict[int, int]]:
-    """The files in as many slices, from `first` on, as a call may look at; and the bytes in each slice."""
-    until = time.monotonic() + _SCAN_SECONDS
-    files: list[File] = []
-    sizes: dict[int, int] = {}
-    buckets = layout.buckets_in(root)
-    for number in [*range(first, layout.SLICES), *range(first)]:
-        if number == layout.LAST_SLICE:
+    now = int(time.time())
+    with locks.hold(root, _LOCK, _LOCK_SECONDS):
+        following, counted_at, sizes = read_count(root)
+        for shard, size in added.items():
+            if shard in SHARDS:  # a name that comes from a remote may be no key
+                sizes[int(shard, 16)] += size
+        if not 0 <= now - counted_at < _RECOUNT_SECONDS:
+            counted_at = now
+            sizes[following] = sum(file.size for file in entries(root, SHARDS[following]))
+            following = (following + 1) % len(SHARDS)
             sweep(root, now)
-            sizes[number] = _bytes_outside_buckets(root)
-        else:
-            in_slice = layout.slice_of(root, buckets, number)
-            sizes[number] = sum(file.size for file in in_slice)
-            files += in_slice
-        if len(files) >= _MOST_FILES_PER_CALL or time.monotonic() > until:
-            break
-    return files, sizes
+        until = time.monotonic() + _EVICTION_SECONDS
+        for _ in SHARDS if max_bytes else ():
+            if sum(sizes) <= max_bytes or time.monotonic() > until:
+                break
+            sizes[following] = _evict(root, SHARDS[following], 1 - max_bytes / sum(sizes), now)
+            following = (following + 1) % len(SHARDS)
+        _write_count(root, following, counted_at, sizes)
+
+
+def _evict(root: Directory, shard: str, share: float, now: float) -> int:
+    """Remove a share of a shard, at least a tenth, the least recently used first; the bytes that are left.
+
+    Each shard loses the same share, or one large file would cost all others in its shard.
+    """
+    files = list(entries(root, shard))
+    size = sum(file.size for file in files)
+    wanted = max(share, _LEAST_SHARE) * size
+    removed = _remove(root, _files_worth(wanted, _least_recently_used(files, now)))
+    return size - sum(file.size for file in removed)
+
+
+def read_count(root: Directory) -> tuple[int, int, list[int]]:
+    """The number of the next shard to count, when one was counted last, and the bytes of each."""
+    try:
+        following, counted_at, *sizes = map(int, root.read(USAGE)[0].split())
+    except (OSError, ValueError):
+        sizes = []
+    if len(sizes) != len(SHARDS) or following not in range(len(SHARDS)) or min(sizes) < 0:
+        return 0, 0, [0] * len(SHARDS)
+    return following, counted_at, sizes
+
+
+def _write_count(root: Directory, following: int, counted_at: int, sizes: list[int]) -> None:
+    root.write(USAGE, " ".join(map(str, (following, counted_at, *sizes))).encode())
 
 
 def _least_recently_used(files: Iterable[File], now: float) -> list[File]:
@@ -178,14 +219,14 @@ def _files_worth(wanted: float, files: Iterable[File]) -> list[File]:
 
 
 def sweep(root: Directory, now: float) -> None:
-    """Remove what killed calls and other versions have left outside the buckets."""
-    for file in layout.slice_of(root, (), layout.LAST_SLICE):
-        is_stale = not -_AHEAD_SECONDS <= now - file.used <= _STALE_SECONDS
-        with contextlib.suppress(OSError):
-            if file.path.startswith(f"{inflight.FOLDER}/"):
-                inflight.remove_abandoned(root, file.path)
-            elif is_stale and layout.is_garbage(file.path):
+    """Remove what killed calls have left outside the buckets."""
+    for file in _files(root, TEMPORARY, _OUTSIDE_BUCKETS):
+        if not -_AHEAD_SECONDS <= now - file.used <= _STALE_SECONDS:
+            with contextlib.suppress(OSError):
                 root.unlink(file.path)
+    for file in _files(root, inflight.FOLDER, _OUTSIDE_BUCKETS):
+        with contextlib.suppress(OSError):
+            inflight.remove_abandoned(root, file.path)
 
 
 @contextlib.contextmanager
@@ -204,44 +245,12 @@ def as_store_errors(root: Directory) -> Iterator[Directory]:
         raise StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
 
 
-def _remove(root: Directory, doomed: list[File], seconds: float = math.inf) -> list[File]:
-    """Remove files, at least the first batch, until time is up; returns those removed.
-
-    With a time limit, the files of a shard that another process has locked stay.
-    """
-    removed: list[File] = []
-    until = time.monotonic() + seconds
-    is_hurried = seconds < math.inf
-    for shard, files in _batches(doomed):
-        try:
-            waiting = _LOCK_SECONDS if is_hurried else None
-            with locks.hold(root, shard, waiting, flock.take if is_hurried else locks.with_filelock):
-                removed += [file for file in files if _unlink_if_unused_since(root, file)]
-        except LockTimeoutError:
-            if not is_hurried:
-                raise
-        if time.monotonic() > until:
-            break
-    return removed
-
-
-def _batches(doomed: list[File]) -> Iterator[tuple[str, list[File]]]:
-    """Batches of files, each with its shard; shards alternate, so that each lock is free most of the time."""
-    by_shard: dict[str, list[File]] = {}
+def _remove(root: Directory, doomed: list[File]) -> list[File]:
+    """Remove files, unless they were used after they were chosen; those removed. Raises OSError."""
+    removed = []
     for file in doomed:
-        by_shard.setdefault(_folder(file)[0], []).append(file)
-    for start in range(0, max(map(len, by_shard.values()), default=0), _BATCH):
-        for shard, files in sorted(by_shard.items()):
-            if files[start:]:
-                yield shard, files[start : start + _BATCH]
-
-
-def _unlink_if_unused_since(root: Directory, file: File) -> bool:
-    """Remove a file, unless it was used after it was chosen; raises OSError."""
-    try:
-        if root.status(file.path).st_mtime > file.used:
-            return False
-        root.unlink(file.path)
-    except FileNotFoundError:
-        return False
-    return True
+        with contextlib.suppress(FileNotFoundError):
+            if root.status(file.path).st_mtime <= file.used:
+                root.unlink(file.path)
+                removed.append(file)
+    return removed

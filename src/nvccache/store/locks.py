@@ -1,10 +1,9 @@
-"""The locks of the cache directory, with a time limit: one for each of its sixteen shards, and two more.
+"""The locks of the cache directory: of the event log, the count of bytes, and the queue of uploads.
 
-A process holds a shard's lock while it adds or removes files, so that no file disappears while an entry
-that refers to it is being written. Readers take no lock.
+Entries need none: they are written under a temporary name and renamed, and one that is missing is made again.
 
-Compiles lock with `flock`; cleaning and folding use filelock, which takes too long to load for a miss. To the
-kernel both are the same lock.
+Compiles lock with `flock`; `stats --zero` and folding use filelock, which takes too long to load for a miss.
+To the kernel both are the same lock.
 """
 
 from __future__ import annotations
@@ -15,50 +14,32 @@ import time
 from collections.abc import Callable, Iterator
 
 from nvccache.files import flock
-from nvccache.store.directory import Directory, LockTimeoutError
+from nvccache.store.directory import Directory
 
 FOLDER = "locks"
-# The total for all locks of a call. After that, a call gives up storing: its result is correct without it.
-_LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
 
 @contextlib.contextmanager
 def hold(
-    directory: Directory,
-    name: str,
-    seconds: float | None = None,
-    take: Callable[[int], bool] = flock.take,
+    directory: Directory, name: str, seconds: float, take: Callable[[int], bool] = flock.take
 ) -> Iterator[None]:
-    """Hold a lock in a `with` block: that of a shard while adding or removing files, or another one.
-
-    Waits at most for `seconds`, or until the call has used up its waiting time. Raises OSError, and
-    LockTimeoutError.
-    """
-    path = f"{FOLDER}/{name}.lock"
-    started = time.monotonic()
-    left = max(0.0, _LOCK_SECONDS - directory.seconds_waited) if seconds is None else seconds
-    try:
-        descriptor = acquire(directory, path, left, take)
-    except TimeoutError:
-        raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
-    finally:
-        if seconds is None:
-            directory.seconds_waited += time.monotonic() - started
+    """Hold a lock in a `with` block; raises OSError, TimeoutError included."""
+    descriptor = acquire(directory, f"{FOLDER}/{name}.lock", seconds, take)
     try:
         yield
     finally:
         flock.release(descriptor)
 
 
-def acquire(directory: Directory, path: str, seconds: float, take: Callable[[int], bool]) -> int:
+def acquire(directory: Directory, path: str, seconds: float, take: Callable[[int], bool] = flock.take) -> int:
     """The descriptor of a file, once `take` has locked it; raises OSError, TimeoutError included."""
     descriptor = open_to_lock(directory, path)
     give_up_at = time.monotonic() + seconds
     try:
         while not take(descriptor):
             if time.monotonic() >= give_up_at:
-                raise TimeoutError(f"another process holds `{path}`")
+                raise TimeoutError(f"another process holds the lock `{directory.path}/{path}`")
             time.sleep(_POLL_SECONDS)
     except BaseException:
         os.close(descriptor)

@@ -10,14 +10,13 @@
       memo-v1/ab/<key>           can be computed again, such as the digests of the files in a directory
       object-v9/ab/<key>         the last compile of an object that was not replayed: for `nvccache explain`
       journal/                   see events.py
-      journal/usage-v4           running count of bytes; see layout.py
+      journal/usage-v5           running count of bytes; see eviction.py
       tmp/                       files that are being written
-      locks/<shard>.lock         held while adding or removing (locks.py); for locks/running/ see inflight.py
+      locks/                     see locks.py; for locks/running/ see inflight.py
 
-Part of the hot path; directory.py opens and writes the files. Everything but `usage-v4` is immutable:
-written under a temporary name, then renamed. Readers take no lock; a file that does not match its checksum
-is removed and counts as absent. A bucket whose meaning changes gets a new number; buckets of other versions
-are not read.
+Part of the hot path; directory.py opens and writes the files. Entries are immutable: written under a
+temporary name, then renamed, without a lock; a file that does not match its checksum is removed and
+counts as absent. A bucket whose meaning changes gets a new number; buckets of other versions are not read.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ import time
 
 from nvccache.files import keys, untrusted
 from nvccache.store import directory
-from nvccache.store.directory import Directory, ForeignDirectoryError, LockTimeoutError, StoreError
+from nvccache.store.directory import Directory, ForeignDirectoryError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v7", "memo-v1", "replay-v17", "object-v9"
 PRIVATE = "private-v1"
@@ -57,7 +56,6 @@ class Store:
     """One cache directory. Cache faults do not raise OSError; they are noted in `fault`."""
 
     __slots__ = (
-        "_has_stopped",
         "_memos",
         "added",
         "directory",
@@ -74,13 +72,12 @@ class Store:
         self.directory = directory.at(cache)
         self.root = self.directory.path
         self.is_readonly = is_readonly
-        self.added: dict[str, int] = {}  # bytes by which folders have grown, by their names such as `ab`
+        self.added: dict[str, int] = {}  # bytes written, by the first character of keys and digests
         self.fault_message = ""  # why something could not be stored, or was removed: the last, a sentence
         self.fault = ""  # the first fault of the directory, a word of outcomes.STORE_FAULTS
         self.used: dict[str, None] = {}  # the files that this call rests on; paths in the directory
         self.is_stale = False  # whether one of them has not been marked as used for REFRESHED_AFTER
         self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of entries made by this call
-        self._has_stopped = False  # after a lock timeout: nothing more is stored
         self._memos: dict[str, str] = {}  # found or added
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
@@ -103,27 +100,12 @@ class Store:
         self.used[name] = None
         return body
 
-    def add_record(
-        self,
-        bucket: str,
-        key: str,
-        body: bytes | Callable[[], bytes],
-        lock: bool = True,
-        is_received: bool = False,
-    ) -> None:
-        """Write a record, replacing any older one; `lock` is needed if another entry may depend on it.
-
-        If `body` is a function, it is called under the lock, so that it can read the older record.
-        """
+    def add_record(self, bucket: str, key: str, body: bytes, is_received: bool = False) -> None:
+        """Write a record, replacing any older one."""
         if bucket == RECORD and not is_received:
             self.published[bucket, key] = None
-
-        def content() -> bytes:
-            record = body() if callable(body) else body
-            return record if bucket in _SELF_CHECKED else _checksum(key, record) + b"\n" + record
-
-        mode = 0o600 if bucket in _PRIVATE else 0o666
-        self._publish(self.name(bucket, key), content, key[0] if lock else "", mode)
+        content = body if bucket in _SELF_CHECKED else _checksum(key, body) + b"\n" + body
+        self._publish(self.name(bucket, key), content, 0o600 if bucket in _PRIVATE else 0o666)
 
     def find_memo(self, key: str) -> str:
         if key not in self._memos:
@@ -175,11 +157,11 @@ class Store:
         if not is_received:
             self.published[BLOB, digest] = None
         name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
-        if self.is_readonly or self._has_stopped:
+        if self.is_readonly:
             return
         if compress or len(content) >= SUMMED_FROM:
             content = as_stored(content, digest, compress)
-        self._publish(name, lambda: content, digest[0])
+        self._publish(name, content)
 
     def name(self, bucket: str, name: str) -> str:
         """The path of a record or blob in the directory; a malformed name becomes all zeros."""
@@ -212,50 +194,25 @@ class Store:
             for name in names:
                 self.directory.mark_used(name)
 
-    def _publish(self, name: str, content: Callable[[], bytes], shard: str, mode: int = 0o666) -> None:
-        """Write a file. Replaces an older one, which may be damaged.
-
-        `shard` is empty for a file that no entry depends on: the rename alone is enough, without a lock.
-        `content` is called under the lock.
-        """
-        if self.is_readonly or self._has_stopped:
+    def _publish(self, name: str, content: bytes, mode: int = 0o666) -> None:
+        """Write a file. Replaces an older one, which may be damaged."""
+        if self.is_readonly:
             return
         try:
-            if not shard:
-                self._write(name, content(), mode)
-            else:
-                from nvccache.store import locks
-
-                with locks.hold(self.directory, shard):
-                    self._write(name, content(), mode)
-            self.used[name] = None
+            self.directory.write(name, content, mode)
         except (OSError, StoreError) as error:
             self.fault_message = str(error)
             self.fault = self.fault or fault_of(error)
-            self._has_stopped = isinstance(error, LockTimeoutError)
-
-    def _write(self, name: str, content: bytes, mode: int) -> None:
-        try:
-            replaced = self.directory.status(name).st_size
-        except FileNotFoundError:
-            replaced = 0
-        self.directory.write(name, content, mode)
-        self._count(name, len(content) - replaced)
+            return
+        self.used[name] = None
+        # What is replaced, removed, or lost between two threads is found when the shard is counted again.
+        shard = name.split("/")[1][0]
+        self.added[shard] = self.added.get(shard, 0) + len(content)
 
     def _remove(self, name: str) -> None:
         self.fault_message = f"removed damaged {self.root}/{name}"
         if not self.is_readonly:
-            try:
-                size = self.directory.status(name).st_size
-                self.directory.unlink(name)
-            except OSError:
-                return
-            self._count(name, -size)
-
-    def _count(self, name: str, grown: int) -> None:
-        # Two threads may lose a number here: it is found when the slice is recounted.
-        shard = name.split("/")[1]
-        self.added[shard] = self.added.get(shard, 0) + grown
+            untrusted.remove(f"{self.root}/{name}")
 
 
 def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
@@ -326,8 +283,6 @@ def _decompress(content: bytes, digest: str) -> bytes | None:
 
 def fault_of(error: Exception) -> str:
     """The word of outcomes.STORE_FAULTS for an error."""
-    if isinstance(error, LockTimeoutError):
-        return "lock_timeout"
     if isinstance(error, ForeignDirectoryError):
         return "foreign_directory"
     number = error.errno if isinstance(error, OSError) else None

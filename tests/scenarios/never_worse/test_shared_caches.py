@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import subprocess
 import time
@@ -111,20 +109,3 @@ def test_a_stage_hit_marks_its_blobs_as_used(primed: tuple[Workspace, bytes]) ->
     used = time.time() - DAY / 2
     blobs = [path for path in (workspace.cache / store.BLOB).rglob("*") if path.is_file()]
     assert blobs and all(path.stat().st_mtime > used for path in blobs)
-
-
-def test_locks_held_by_a_stopped_process_cost_one_timeout_and_are_counted(
-    primed: tuple[Workspace, bytes],
-) -> None:
-    """Here the test's own process, which holds every lock."""
-    workspace, expected = primed
-    workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 3"))
-    with contextlib.ExitStack() as held:
-        for shard in "0123456789abcdef":
-            lock = held.enter_context(open(workspace.cache / "locks" / f"{shard}.lock", "w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        event_totals.reset(str(workspace.cache))
-        assert compile_cached(workspace).status == 0
-    assert event_totals.read(str(workspace.cache))["store_faults"] == {"lock_timeout": 1}
-    workspace.write("a.cu", SOURCE)
-    check_compiles(workspace, expected)

@@ -64,7 +64,7 @@ def test_doctor_creates_a_missing_cache_but_not_in_readonly_mode(root):
     assert os.listdir(new) == ["CACHEDIR.TAG"]
 
 
-@pytest.mark.parametrize("part", ["tmp", "journal", "locks", store.BLOB])
+@pytest.mark.parametrize("part", ["tmp", "journal", store.BLOB])
 def test_doctor_names_a_cache_folder_that_cannot_be_written_and_its_owner(root, part):
     """A cache shared by all users, in which one has created something with another umask."""
     for path in (root, *root.rglob("*")):

@@ -51,5 +51,5 @@ def test_hidden_values_have_digests_that_depend_on_value_and_object():
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b"1", b'["", "", "", "", [1]]'])
 def test_a_malformed_object_record_is_ignored(cache, body):
-    cache.add_record(store.OBJECT, object_record.key_of(PRODUCT), body, lock=False)
+    cache.add_record(store.OBJECT, object_record.key_of(PRODUCT), body)
     assert object_record.find(PRODUCT, cache) is None

@@ -12,7 +12,6 @@ from nvccache import config, remote_url
 from nvccache.files import flock
 from nvccache.machine import process
 from nvccache.remote import outages, uploads
-from nvccache.store import layout
 from nvccache.store.directory import Directory
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -144,12 +143,3 @@ def test_lock_is_free_if_no_uploader_could_be_started(directory, monkeypatch):
     lock = uploads.take_lock(directory)
     assert lock is not None
     flock.release(lock)
-
-
-def test_eviction_takes_a_queue_that_is_not_used_for_a_day_and_no_lock(directory):
-    uploads.enqueue(directory, [FAR], ITEMS)
-    flock.release(uploads.take_lock(directory))
-    names = [file.path for file in layout.slice_of(directory, (), layout.LAST_SLICE)]
-    assert {name: layout.is_garbage(name) for name in names if name.startswith("remote/")} == {
-        "remote/lock": False, "remote/queue": True,
-    }  # fmt: skip

@@ -12,21 +12,12 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import event_line, eviction, inflight, layout, locks
+from nvccache.store import event_line, eviction, inflight, locks
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
 SIZE = 20_000
 DAY = 24 * 3600.0
-
-
-@pytest.fixture(autouse=True)
-def in_no_hurry(monkeypatch) -> None:
-    """No time limit, so that a busy machine evicts as much as the number of files allows."""
-    monkeypatch.setattr(eviction, "_SCAN_SECONDS", 60)
-    monkeypatch.setattr(eviction, "_REMOVAL_SECONDS", 60)
-    monkeypatch.setattr(eviction, "_LOCK_SECONDS", 0.5)
-    monkeypatch.setattr(layout, "_LOCK_SECONDS", 0.5)
 
 
 def _add(root: Path, number: int, age: float = 0.0) -> str:
@@ -40,12 +31,6 @@ def _add(root: Path, number: int, age: float = 0.0) -> str:
     return digest
 
 
-def _limit(root: Path, count: int) -> int:
-    """The size limit that leaves room for `count` blobs and the files outside buckets."""
-    found = [path for path in root.rglob("*") if path.is_file() and BLOB not in path.parts]
-    return count * SIZE + sum(path.stat().st_size for path in found) + 3000  # and the running total
-
-
 def _left(root: Path, digests: list[str]) -> list[bool]:
     return [(root / BLOB / digest[:2] / digest).exists() for digest in digests]
 
@@ -54,17 +39,17 @@ def test_usage_counts_every_file_of_every_bucket(root):
     _add(root, 1)
     cache = Store(str(root))
     cache.add_record(RECORD, keys.digest_bytes(b"k"), b"body")
-    cache.add_record(REPLAY, keys.digest_bytes(b"r"), b"x", lock=False)
+    cache.add_record(REPLAY, keys.digest_bytes(b"r"), b"x")
     cache.add_memo(keys.digest_bytes(b"m"), "x")
     used = eviction.usage(str(root))
     assert used.files == 4
-    assert used.bytes == sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    assert used.bytes == sum(path.stat().st_size for path in root.glob("*-v*/*/*"))
 
 
 def test_eviction_removes_least_recently_used_files_first(root):
     digests = [_add(root, number, age=100 * number) for number in (3, 1, 4, 2)]
-    assert eviction.prune(str(root), max_bytes=_limit(root, 4)).files == 0
-    pruned = eviction.prune(str(root), max_bytes=_limit(root, 2))
+    assert eviction.prune(str(root), max_bytes=4 * SIZE).files == 0
+    pruned = eviction.prune(str(root), max_bytes=2 * SIZE)
     assert _left(root, digests) == [False, True, False, True]
     assert (pruned.files, pruned.bytes) == (2, 2 * SIZE)
 
@@ -72,7 +57,7 @@ def test_eviction_removes_least_recently_used_files_first(root):
 @pytest.mark.parametrize(("count", "left"), [(None, [False, True, True]), (1, [False, False, True])])
 def test_age_and_size_both_count(root, count, left):
     digests = [_add(root, 1, age=3 * DAY), _add(root, 2, age=20), _add(root, 3, age=10)]
-    eviction.prune(str(root), max_bytes=_limit(root, count) if count else None, older_than=2 * DAY)
+    eviction.prune(str(root), max_bytes=count * SIZE if count else None, older_than=2 * DAY)
     assert _left(root, digests) == left
 
 
@@ -106,27 +91,22 @@ def test_buckets_of_other_versions_count_and_go_as_this_one_s_do(root):
         old.write_bytes(bytes(SIZE))
         os.utime(old, (time.time() - 100,) * 2)
     assert eviction.usage(str(root)).files == 4
-    eviction.prune(str(root), max_bytes=_limit(root, 1) - 3 * SIZE)
+    eviction.prune(str(root), max_bytes=SIZE)
     assert eviction.usage(str(root)).files == 1 and not old.exists()
 
 
 @pytest.mark.parametrize(
     ("name", "is_swept"),
     [
-        ("journal/calls-v6.log", True),
-        ("journal/events-v6.1-1.log", True),
-        ("journal/totals-v1.json", True),
-        ("journal/recent-v2.log.4711", True),
         ("journal/notes.txt", False),
         ("tmp/" + "0" * 32, True),
-        ("usage-v1", True),
         ("README", False),
         ("locks/running/" + "0" * 64, True),
         ("locks/running/mine", False),
         ("locks/0.lock", False),
     ],
 )
-def test_eviction_removes_leftovers_of_killed_calls_and_older_versions(root, name, is_swept):
+def test_eviction_removes_leftovers_of_killed_calls(root, name, is_swept):
     _add(root, 1)
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,128 +129,102 @@ def test_eviction_keeps_running_claims_and_the_event_log(root):
 @pytest.mark.parametrize("is_due", [False, True])
 def test_a_cache_is_swept_now_and_then_though_it_is_within_its_limit(root, monkeypatch, is_due):
     _add(root, 1)
-    eviction.count_and_limit(str(root), {}, max_bytes=0)  # counts it all
+    eviction.count_and_limit(str(root), {}, max_bytes=0)
     stale = root / "tmp" / ("0" * 32)
     stale.write_text("x")
     os.utime(stale, (1, 1))
     monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0 if is_due else 60)
-    monkeypatch.setattr(layout, "_STRIDE", 1)
-    count = _count(root)
-    count.next = layout.LAST_SLICE  # the turn of what is outside the buckets
-    layout._write_count(Directory(str(root)), count)
     eviction.count_and_limit(str(root), {}, max_bytes=0)
     assert stale.exists() is not is_due
 
 
 def test_a_file_used_after_eviction_listed_it_is_kept(root, monkeypatch):
     digest = _add(root, 1, age=1000)
-    found = list(layout.entries(Directory(str(root))))
-    monkeypatch.setattr(layout, "entries", lambda root: found)
+    found = list(eviction.entries(Directory(str(root))))
+    monkeypatch.setattr(eviction, "entries", lambda root: iter(found))
     Store(str(root)).read_blob(digest)
     assert eviction.clear(str(root)).files == 0
     assert _left(root, [digest]) == [True]
 
 
-def test_the_running_total_evicts_when_it_passes_the_limit(root):
-    digests = [_add(root, number, age=100 - number) for number in range(20)]
-    eviction.count_and_limit(str(root), {}, max_bytes=0)  # no limit
-    eviction.count_and_limit(str(root), {"00": SIZE, "zz": 10**9}, max_bytes=_limit(root, 20))
+def _sizes(root: Path) -> list[int]:
+    return eviction.read_count(Directory(str(root)))[2]
+
+
+def _count_all(root: Path, monkeypatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(eviction, "_RECOUNT_SECONDS", 0)
+        for _ in eviction.SHARDS:
+            eviction.count_and_limit(str(root), {}, max_bytes=0)
+
+
+def _shard(digest: str) -> int:
+    return int(digest[0], 16)
+
+
+def test_the_running_total_evicts_the_oldest_of_one_shard_after_another(root, monkeypatch):
+    digests = [_add(root, number, age=100 - number) for number in range(40)]
+    _count_all(root, monkeypatch)
+    sizes = _sizes(root)
+    assert sizes == [SIZE * sum(_shard(digest) == shard for digest in digests) for shard in range(16)]
+    eviction.count_and_limit(str(root), {"z": 10**9}, max_bytes=40 * SIZE)  # no key has this first character
     assert all(_left(root, digests))
-    eviction.count_and_limit(str(root), {"00": SIZE}, max_bytes=_limit(root, 19))
-    # Down to nine tenths, so that not every call evicts.
-    assert _left(root, digests) == [False] * 3 + [True] * 17
+    by_shard = sorted(set(map(_shard, digests)))[:3]
+    for _ in by_shard:
+        eviction.count_and_limit(str(root), {}, max_bytes=sum(_sizes(root)) - 1)
+    oldest = {next(digest for digest in digests if _shard(digest) == shard) for shard in by_shard}
+    assert {digest for digest in digests if not _left(root, [digest])[0]} == oldest
+    assert sum(_sizes(root)) == 37 * SIZE
 
 
-def _count(root: Path) -> layout.Count:
-    return layout.read_count(Directory(str(root)))
+def test_a_large_file_does_not_cost_others_in_its_shard(root, monkeypatch):
+    digests = [_add(root, number, age=200 - number) for number in range(100)]
+    large = root / BLOB / digests[-1][:2] / digests[-1]
+    large.write_bytes(bytes(100 * SIZE))
+    _count_all(root, monkeypatch)
+    limit = sum(_sizes(root)) - 10 * SIZE
+    while sum(_sizes(root)) > limit:
+        eviction.count_and_limit(str(root), {}, max_bytes=limit)
+    assert large.exists() and sum(_left(root, digests)) > 80
 
 
-IMPOSSIBLE = [b"many", b"1 2 3", b"0 0" + b" -5" * 257, b"9999 0" + b" 7" * 257, b"7 " * 100_000]
+def test_far_above_a_new_limit_all_shards_lose_the_same_share(root, monkeypatch):
+    digests = [_add(root, number, age=200 - number) for number in range(200)]
+    _count_all(root, monkeypatch)
+    for _ in 3 * eviction.SHARDS:
+        eviction.count_and_limit(str(root), {}, max_bytes=100 * SIZE)
+    assert sum(_sizes(root)) <= 100 * SIZE and sum(_left(root, digests)) > 75
+
+
+IMPOSSIBLE = [b"many", b"1 2 3", b"0 0" + b" -5" * 16, b"99 0" + b" 7" * 16, b"7 " * 100_000]
 
 
 @pytest.mark.parametrize("content", [None, *IMPOSSIBLE], ids=range(len(IMPOSSIBLE) + 1))
-def test_a_missing_or_impossible_total_is_recounted(root, content):
+def test_a_missing_or_impossible_total_is_counted_again(root, content, monkeypatch):
     digests = [_add(root, number) for number in range(4)]
     (root / "journal").mkdir()
     if content is not None:
-        (root / "journal" / "usage-v4").write_bytes(content)
-    for _ in range(2):
-        assert eviction.count_and_limit(str(root), {"00": SIZE}, max_bytes=_limit(root, 4)) == ""
+        (root / eviction.USAGE).write_bytes(content)
+    _count_all(root, monkeypatch)
+    assert sum(_sizes(root)) == 4 * SIZE
     assert all(_left(root, digests))
-    assert eviction.count_and_limit(str(root), {}, max_bytes=_limit(root, 2)) == ""
-    assert sum(_left(root, digests)) == 1
 
 
 @pytest.mark.parametrize("counted_at", [0, -(10**15), 10**15, 4 * 10**9])
-def test_the_cache_is_recounted_whatever_the_clock_was(root, counted_at):
+def test_the_cache_is_counted_again_whatever_the_clock_was(root, counted_at):
     _add(root, 1)
+    (root / "journal").mkdir()
+    (root / eviction.USAGE).write_text(" ".join(["0", str(counted_at), "7777", *["0"] * 15]))
     eviction.count_and_limit(str(root), {}, max_bytes=0)
-    path = root / "journal" / "usage-v4"
-    words = path.read_text().split()
-    path.write_text(" ".join(["0", str(counted_at), "7777", *words[3:]]))
-    eviction.count_and_limit(str(root), {}, max_bytes=0)
-    assert _count(root).bytes[0] == 0
-    assert abs(_count(root).counted_at - time.time()) < 60
+    following, now, sizes = eviction.read_count(Directory(str(root)))
+    assert (following, sizes[0]) == (1, 0) and abs(now - time.time()) < 60
 
 
-def test_the_total_stays_right_whatever_is_replaced_or_removed(root):
-    cache = Store(str(root))
-    key, digest = keys.digest_bytes(b"key"), keys.digest_bytes(b"content")
-    cache.add_memo(key, "")
-    eviction.count_and_limit(str(root), {}, max_bytes=0)
-    cache.added = {}
-    before = eviction.usage(str(root)).bytes
-    for size in (100, 5000, 20):
-        for lock in (True, False):
-            cache.add_record(REPLAY, key, bytes(size), lock)
-    for _ in range(2):
-        cache.add_blob(digest, b"content", compress=False)
-    assert sum(cache.added.values()) == eviction.usage(str(root)).bytes - before
-    (root / BLOB / digest[:2] / digest).write_bytes(b"damaged")
-    assert cache.read_blob(digest) is None
-    assert sum(cache.added.values()) == eviction.usage(str(root)).bytes - before
-
-
-def test_uncounted_files_are_found_eventually(root, monkeypatch):
-    """A killed call has stored a file without counting it. After pruning the total is right as well."""
-    _add(root, 0)
-    eviction.count_and_limit(str(root), {}, max_bytes=0)
-    monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0)
-    digests = [_add(root, number) for number in range(1, 9)]
-    (root / BLOB / digests[0][:2] / digests[0]).unlink()
-    for _ in range(layout.SLICES):
-        eviction.count_and_limit(str(root), {}, max_bytes=0)
-    assert abs(_count(root).total - eviction.usage(str(root)).bytes) < 1000
-    eviction.prune(str(root), max_bytes=_limit(root, 2))
-    assert abs(_count(root).total - eviction.usage(str(root)).bytes) < 1000
-
-
-def test_each_call_evicts_from_another_part_of_a_large_cache(root, monkeypatch):
-    monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
-    monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0)
-    digests = [_add(root, number, age=number) for number in range(100)]
-    calls = 0
-    while any(_left(root, digests)):
-        eviction.count_and_limit(str(root), {}, max_bytes=1)
-        calls += 1
-        assert sum(_left(root, digests)) >= 100 - 15 * calls
-    assert calls > 5
-
-
-def test_a_large_file_does_not_cost_others_in_its_slice(root, monkeypatch):
-    """Each slice loses as much as if all slices were scanned."""
-    digests = [_add(root, number, age=100) for number in range(100)]
-    large = root / BLOB / digests[0][:2] / digests[0]
-    large.write_bytes(bytes(100 * SIZE))
-    eviction.count_and_limit(str(root), {}, max_bytes=0)
-    limit = _count(root).total - SIZE
-    monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
-    calls = 0
-    while _count(root).total > limit:
-        eviction.count_and_limit(str(root), {}, max_bytes=limit)
-        calls += 1
-    assert calls < 10 and large.exists()
-    assert sum(_left(root, digests)) > 80
+def test_after_cleaning_the_total_is_right(root):
+    digests = [_add(root, number, age=number) for number in range(9)]
+    eviction.prune(str(root), max_bytes=5 * SIZE)
+    eviction.remove(str(root), {f"{BLOB}/{digests[0][:2]}/{digests[0]}"})
+    assert sum(_sizes(root)) == 4 * SIZE
 
 
 @pytest.mark.parametrize("ahead", [DAY, 80 * 365 * DAY])
@@ -279,28 +233,24 @@ def test_a_file_that_was_used_in_the_future_goes_first(root, ahead):
     digests = [_add(root, 1, age=3 * DAY), _add(root, 2, age=-ahead), _add(root, 3)]
     eviction.prune(str(root), older_than=4 * DAY)
     assert all(_left(root, digests))
-    eviction.prune(str(root), max_bytes=_limit(root, 2))
+    eviction.prune(str(root), max_bytes=2 * SIZE)
     assert _left(root, digests) == [True, False, True]
 
 
 def test_calls_do_not_wait_for_a_call_that_evicts(root):
-    """Nor does it wait for them: the files of a locked shard stay until next time."""
-    digests = [_add(root, number, age=100) for number in range(8)]
-    there = Directory(str(root))
-    with locks.hold(there, digests[0][0]):
+    digest = _add(root, 1)
+    with locks.hold(Directory(str(root)), "usage", 0.0):
         assert eviction.count_and_limit(str(root), {}, max_bytes=1) == ""
-    assert _left(root, digests) == [digest[0] == digests[0][0] for digest in digests]
-    with locks.hold(there, "usage"):
-        assert eviction.count_and_limit(str(root), {}, max_bytes=1) == ""
+    assert _left(root, [digest]) == [True]
 
 
 def test_an_unwritable_directory_disturbs_no_build_and_is_one_sentence_for_the_user(root):
     _add(root, 1)
     with unprivileged.read_only(root) as copy:
-        eviction.count_and_limit(copy, {"00": SIZE}, max_bytes=1)
+        eviction.count_and_limit(copy, {"0": SIZE}, max_bytes=1)
         with pytest.raises(StoreError, match="cannot"):
             eviction.clear(copy)
-    eviction.count_and_limit(str(root / "missing"), {"00": SIZE}, max_bytes=1)
+    eviction.count_and_limit(str(root / "missing"), {"0": SIZE}, max_bytes=1)
 
 
 @pytest.mark.parametrize("action", [eviction.usage, eviction.clear])
@@ -323,7 +273,7 @@ for number in range(80):
     digest = keys.digest_bytes(content)
     cache.add_blob(digest, content, compress=number % 2 == 0)
     cache.add_record(RECORD, key, digest.encode())
-    cache.add_record(REPLAY, key, content, lock=False)
+    cache.add_record(REPLAY, key, content)
     assert cache.read_blob(digest) in (content, None)
     assert cache.find_record(RECORD, key) in (digest.encode(), None)
     assert cache.find_record(REPLAY, key) in (content, None)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from nvccache.files import keys
-from nvccache.store import inflight, layout, store
+from nvccache.store import eviction, store
 from nvccache.store.event_line import FOLDER, LOG, LOGS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
@@ -22,10 +22,7 @@ def test_the_page_and_the_module_draw_the_buckets_of_this_version_and_the_log():
 
 def test_names_of_this_and_former_versions_may_be_removed():
     names = ("manifest-v5", "replay-v1", *store.BUCKETS, "reading", "-v1", "Src-v1", "v1", "blob-v1.bak")
-    assert [name for name in names if layout.BUCKET.fullmatch(name)] == [*names[:-5]]
-    for name in (LOG, f"{LOGS}{1:016x}.log", "totals-v3.json"):
-        assert layout.OUTSIDE_BUCKETS[FOLDER].fullmatch(name)
-    for pattern in (layout.ENTRY, layout.OUTSIDE_BUCKETS[inflight.FOLDER]):
-        assert all(pattern.fullmatch("0123456789abcdef" * count) for count in (2, keys.LENGTH // 16))
-        for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
-            assert not pattern.fullmatch(name)
+    assert [name for name in names if eviction.BUCKET.fullmatch(name)] == [*names[:-5]]
+    assert all(eviction.ENTRY.fullmatch("0123456789abcdef" * count) for count in (2, keys.LENGTH // 16))
+    for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
+        assert not eviction.ENTRY.fullmatch(name)

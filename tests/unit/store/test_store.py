@@ -9,8 +9,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import locks, store
-from nvccache.store.directory import Directory
+from nvccache.store import store
 from nvccache.store.store import BLOB, BUCKETS, MEMO, RECORD, REPLAY, Store
 
 KEY = keys.digest_bytes(b"a key")
@@ -173,7 +172,7 @@ def test_files_read_or_relied_on_can_be_marked_as_used(cache, is_readonly):
 # How files get there: at once and whole.
 
 
-@pytest.mark.parametrize("blocked", ["", "tmp", "locks", RECORD])
+@pytest.mark.parametrize("blocked", ["", "tmp", RECORD])
 def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache, blocked):
     (root / blocked).parent.mkdir(parents=True, exist_ok=True)
     (root / blocked).write_text("in the way")
@@ -192,12 +191,3 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
     assert "No space left" in cache.fault_message
     assert cache.fault == "disk_full"
     assert not list((root / "tmp").glob("*"))
-
-
-def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
-    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.hold(Directory(str(root)), KEY[0]):
-        for body in (b"first", b"second"):
-            cache.add_record(REPLAY, KEY, body, lock=False)
-            assert cache.find_record(REPLAY, KEY) == body
-    assert not cache.fault_message
