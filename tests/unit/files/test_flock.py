@@ -27,7 +27,7 @@ def opened(tmp_path):
             os.close(descriptor)
 
 
-def test_one_holder_excludes_all_others(opened):
+def test_only_one_open_file_can_hold_a_lock(opened):
     first, second = opened(), opened()
     assert flock.take(first)
     assert flock.take(first)
@@ -36,7 +36,7 @@ def test_one_holder_excludes_all_others(opened):
     assert flock.take(second)
 
 
-def test_a_lock_is_free_although_a_child_has_the_file_open(opened):
+def test_a_released_lock_is_free_even_if_a_child_inherited_the_file(opened):
     descriptor = opened()
     assert flock.take(descriptor)
     sleep = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]

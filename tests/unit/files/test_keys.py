@@ -31,13 +31,13 @@ DIFFERENT = [
 ]
 
 
-def test_sequences_that_differ_in_any_way_have_different_keys():
+def test_keys_of_different_sequences_of_parts_differ():
     found = [_key(*sections) for sections in DIFFERENT]
     for first, second in itertools.combinations(found, 2):
         assert first != second
 
 
-def test_a_text_and_its_bytes_are_the_same_part_in_whatever_encoding():
+def test_a_key_takes_a_text_and_its_utf8_bytes_as_the_same():
     assert _key(("file", "ünï")) == _key(("file", "ünï".encode()))
     assert _key(("file", "\udcff.cu")) != _key(("file", "\udcfe.cu"))
 
@@ -51,7 +51,7 @@ def test_keys_and_digests_are_the_same_in_every_process_and_release():
 
 
 @pytest.mark.parametrize("size", [1, 1 << 14, (1 << 14) + 1, 1 << 17])
-def test_large_parts_are_distinguished_like_small_ones(size):
+def test_keys_differ_with_content_of_any_size(size):
     content = bytes(size)
     assert _key(("body", content), ("file", "a")) == _key(("body", content), ("file", "a"))
     others = [("body", content[:-1] + b"x"), ("body", content[:-1]), ("body", content, b""), ("bod", content)]
@@ -60,7 +60,7 @@ def test_large_parts_are_distinguished_like_small_ones(size):
     assert len(found) == 7
 
 
-def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path):
+def test_digesting_a_file_gives_the_digest_of_its_bytes(tmp_path):
     path = tmp_path / "large"
     content = bytes(range(256)) * 10_000  # more than one read
     path.write_bytes(content)

@@ -86,7 +86,7 @@ def test_a_file_changed_a_moment_ago_may_change_again_unseen():
         assert signatures.is_settled(of_times(modified, changed), NOW) == (young not in (modified, changed))
 
 
-def test_a_file_system_without_fractions_of_a_second_is_trusted_later(on_ext4):
+def test_whole_second_file_dates_are_trusted_only_after_two_seconds(on_ext4):
     whole, long_ago = NOW - SECOND, NOW - 3 * SECOND
     assert not signatures.is_settled((2, *of_times(whole, whole)[1:]), NOW)
     assert signatures.is_settled((2, *of_times(long_ago, long_ago)[1:]), NOW)
@@ -96,7 +96,7 @@ def test_a_file_system_without_fractions_of_a_second_is_trusted_later(on_ext4):
     assert signatures.last_change(of_times(whole, whole), NOW) == NOW + SECOND
 
 
-def test_an_image_of_a_file_system_has_whole_seconds_and_is_never_trusted(on_ext4):
+def test_dates_of_a_file_system_image_are_never_trusted(on_ext4):
     """Another image with the same made-up dates would look the same."""
     old = NOW - 10**6 * SECOND
     assert not signatures.is_settled(of_times(old, old), NOW)
@@ -109,7 +109,7 @@ def test_a_future_change_time_is_distrusted_but_a_future_modification_time_is_no
     assert not signatures.is_settled(of_times(before, ahead), NOW)
 
 
-def test_signatures_come_back_from_their_text():
+def test_file_signatures_survive_writing_and_reading():
     many = [(2**64 - 1, 2, 3, 4, 5), (6, 7, 8, 9, 10), (1, 2, 3, -4, -5)]  # the last: dates before 1970
     for given in ([], many[:1], many):
         assert signatures.from_text(signatures.to_text(given)) == given

@@ -39,7 +39,7 @@ def mounted(monkeypatch):
     monkeypatch.setattr(signatures, "_kinds_by_device", dict(KINDS))
 
 
-def test_kinds_are_read_from_a_list_of_mounts():
+def test_file_system_kinds_are_read_from_mountinfo():
     assert signatures.kinds_in(MOUNTS) == KINDS
 
 
@@ -88,7 +88,7 @@ def test_without_mountinfo_only_fractional_dates_are_reliable(monkeypatch):
     assert signatures.has_reliable_dates(os.makedev(259, 2), FINE)
 
 
-def test_the_list_of_mounts_of_this_machine_is_understood(monkeypatch, tmp_path):
+def test_file_system_kinds_of_this_machine_are_found(monkeypatch, tmp_path):
     monkeypatch.setattr(signatures, "_kinds_by_device", {})
     found = signatures._kinds()
     assert found and -1 not in found

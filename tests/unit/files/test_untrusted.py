@@ -29,7 +29,7 @@ def test_only_finite_regular_files_are_digested(tmp_path, monkeypatch, name):
         keys.digest_file(name)
 
 
-def test_a_file_that_goes_on_behind_its_size_has_no_digest():
+def test_a_file_longer_than_its_reported_size_is_not_digested():
     descriptor = os.open("/proc/self/maps", os.O_RDONLY)
     try:
         with pytest.raises(OSError, match="larger than its reported size"):

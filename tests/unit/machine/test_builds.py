@@ -55,19 +55,19 @@ def test_a_build_is_the_topmost_ancestor_below_the_leader_of_the_session(
     assert processes.build(session=session) == build
 
 
-def test_ancestors_outside_of_the_container_are_none(processes):
+def test_the_build_of_a_call_is_found_within_a_container(processes):
     processes.start(6, session=0, parent=0)
     assert processes.build(session=0) == "6-60"
 
 
-def test_an_ancestor_that_cannot_be_read_leaves_no_build(processes):
+def test_a_call_with_an_unreadable_ancestor_belongs_to_no_build(processes):
     processes.start(5, session=5)
     processes.start(6, session=5)
     (processes.proc / "6" / "stat").unlink()
     assert processes.build(session=5) == ""
 
 
-def test_names_of_processes_may_hold_anything(processes):
+def test_a_process_name_with_brackets_does_not_confuse_the_search_for_the_build(processes):
     processes.start(5, session=5)
     processes.start(6, session=5, name="a) S 1 (make")
     assert processes.build(session=5) == "6-60"

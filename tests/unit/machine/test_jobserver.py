@@ -76,7 +76,7 @@ def test_tokens_come_from_the_fifo_and_go_back_to_it(find, opened, tmp_path, nam
     assert os.read(opened[0], 10) == TOKENS
 
 
-def test_the_flags_that_are_shared_with_make_stay_as_they_are(find, pipe):
+def test_the_jobserver_pipe_shared_with_make_stays_blocking(find, pipe):
     before = [fcntl.fcntl(end, fcntl.F_GETFL) for end in pipe]
     found = find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
     take_all(found)
@@ -165,7 +165,7 @@ def test_a_signal_at_any_moment_loses_and_duplicates_no_token(find, pipe, taken)
     assert number > 10
 
 
-def test_a_full_pipe_is_waited_for(find, pipe, monkeypatch):
+def test_giving_back_a_token_waits_while_the_jobserver_pipe_is_full(find, pipe, monkeypatch):
     found = find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
     assert take_all(found) == 3
     size = fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, 4096)

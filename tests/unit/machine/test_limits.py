@@ -111,7 +111,7 @@ def test_free_memory_is_limited_by_machine_and_cgroups(machine, own, files, free
     assert slots.free_memory() == free
 
 
-def test_unknown_memory_counts_as_plenty(machine):
+def test_a_machine_that_does_not_tell_its_memory_limits_no_tools(machine):
     machine()
     assert slots.has_memory(64 * GIB, 64 * GIB)
 

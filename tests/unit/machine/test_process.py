@@ -57,7 +57,7 @@ def test_a_background_process_of_a_tool_is_not_waited_for(tmp_path):
     assert set(done.stdout) == set(b"x\n")
 
 
-def test_a_tool_that_a_signal_ends():
+def test_a_tool_killed_by_a_signal_has_the_negative_signal_as_status():
     assert run("kill -SEGV $$").status == -signal.SIGSEGV
 
 
@@ -79,7 +79,7 @@ def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path, mode: int 
         process.run([str(path)], {})
 
 
-def test_descriptors_of_the_caller_are_handed_on_and_our_own_are_not():
+def test_a_tool_inherits_the_callers_descriptors_and_none_of_nvccache():
     theirs, ours = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_RDONLY)
     os.set_inheritable(theirs, True)
     try:

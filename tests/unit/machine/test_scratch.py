@@ -110,7 +110,7 @@ def test_sweeping_scratch_removes_only_directories_and_follows_no_links(left, pa
 
 
 @pytest.mark.parametrize("name", ["absent", "sticky"])
-def test_directory_is_below_tmpdir(tmp_path, name):
+def test_scratch_directories_are_private_and_below_tmpdir(tmp_path, name):
     (tmp_path / "sticky").mkdir()
     (tmp_path / "sticky").chmod(0o1777)
     path = Path(scratch.choose({"TMPDIR": str(tmp_path / name)}, str(tmp_path)))
@@ -149,7 +149,7 @@ UNSAFE += [_of_another_user] if os.geteuid() == 0 else []
 
 
 @pytest.mark.parametrize("spoil", UNSAFE)
-def test_directory_is_in_the_cache_if_others_could_exchange_it(tmp_path, spoil):
+def test_scratch_directories_are_in_the_cache_if_others_could_exchange_those_in_tmpdir(tmp_path, spoil):
     temporary, cache = tmp_path / "tmp", tmp_path / "cache"
     temporary.mkdir()
     environ = {"TMPDIR": str(temporary)}

@@ -13,7 +13,7 @@ import pytest
 from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of
 
 
-def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
+def test_job_slots_are_in_a_private_directory_of_this_user(tmp_path):
     directory = pool_directory((str(tmp_path),))
     assert directory == f"{tmp_path}/nvccache-{os.geteuid()}"
     assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
@@ -21,7 +21,7 @@ def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "link", "foreign"])
-def test_pool_is_only_where_nobody_else_can_exchange_it(tmp_path, monkeypatch, kind):
+def test_job_slots_are_never_in_a_directory_that_others_could_exchange(tmp_path, monkeypatch, kind):
     first, second = tmp_path / "first", tmp_path / "second"
     own = first / f"nvccache-{os.geteuid()}"
     if kind != "missing":
@@ -45,7 +45,7 @@ def numbers_of(pool):
     return [slot.number for slot in taken]
 
 
-def test_calls_on_other_cores_have_slots_of_their_own(tmp_path):
+def test_calls_share_job_slots_only_for_the_cores_they_share(tmp_path):
     """Two jobs of a batch system on one node have the same user, but no core in common."""
     first, second, both = (pool_of(cores, str(tmp_path)) for cores in ([0, 1], [2, 3], [1, 2]))
     taken = [first.take(), first.take()]
@@ -58,7 +58,7 @@ def test_calls_on_other_cores_have_slots_of_their_own(tmp_path):
     assert numbers_of(both) == [1, 2]
 
 
-def test_a_number_of_jobs_may_be_more_than_the_cores_and_takes_no_others(tmp_path, monkeypatch):
+def test_a_jobs_setting_limits_or_extends_the_slots_beyond_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sysconf", lambda name: 16)
     assert numbers_of(pool_of([2, 3], str(tmp_path), jobs=1)) == [2]
     assert numbers_of(pool_of([2, 3], str(tmp_path), jobs=4)) == [2, 3, 16, 17]
@@ -73,7 +73,7 @@ sys.stdin.read()
 """
 
 
-def test_processes_share_the_pool_and_a_killed_one_leaves_it(tmp_path):
+def test_processes_share_job_slots_and_a_killed_one_frees_its_slots(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"True True\n"
@@ -88,7 +88,7 @@ def test_processes_share_the_pool_and_a_killed_one_leaves_it(tmp_path):
         slot.release()
 
 
-def test_a_released_slot_is_free_although_a_child_has_it_open(tmp_path):
+def test_a_released_job_slot_is_free_even_if_a_child_inherited_it(tmp_path):
     pool = Pool(str(tmp_path), range(1))
     slot = pool.take()
     held = [name for name in os.listdir("/proc/self/fd") if is_link_to(name, f"{tmp_path}/slot-0")]
@@ -107,7 +107,7 @@ def is_link_to(name, target):
 
 
 @pytest.mark.parametrize("kind", ["empty", "missing", "file", "links"])
-def test_without_a_directory_the_pool_has_no_slots(tmp_path, kind):
+def test_there_are_no_shared_job_slots_without_a_safe_directory(tmp_path, kind):
     (tmp_path / "file").write_text("")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "slot-0").symlink_to(tmp_path / "file")
@@ -128,7 +128,7 @@ class Tokens:
         self.left += 1
 
 
-def test_the_own_slots_come_first_and_further_ones_from_the_pool(tmp_path):
+def test_a_call_uses_its_own_job_slots_before_shared_ones(tmp_path):
     pool = Pool(str(tmp_path), range(3))
     slots = Slots(2, pool, None)
     taken = [slots.take() for _ in range(4)]
@@ -146,7 +146,7 @@ def test_the_own_slots_come_first_and_further_ones_from_the_pool(tmp_path):
     assert Slots(1, Pool("", ()), None).take().is_own, "without a condition"
 
 
-def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
+def test_under_make_each_further_job_slot_needs_a_jobserver_token(tmp_path):
     tokens, pool = Tokens(2), Pool(str(tmp_path), range(1))
     slots = Slots(1, pool, tokens)
     taken = [slots.take() for _ in range(4)]

@@ -27,13 +27,15 @@ def suits(arguments: str, shell: str = '"$@"') -> bool:
         ('"$@" 2>&-', False, False),
     ],
 )
-def test_what_may_be_written_depends_on_both_descriptors(tmp_path, monkeypatch, shell, output_alone, both):
+def test_a_recorded_answer_is_printed_only_where_stdout_and_stderr_are_apart(
+    tmp_path, monkeypatch, shell, output_alone, both
+):
     monkeypatch.chdir(tmp_path)
     assert suits("True, False", shell) == output_alone
     assert suits("True, True", shell) == both
 
 
-def test_a_terminal_gets_no_recorded_answer(tmp_path):
+def test_a_recorded_answer_is_not_printed_on_a_terminal(tmp_path):
     ours, theirs = os.openpty()
     try:
         for arguments, expected in (("True, False", False), ("False, False", True)):
@@ -46,7 +48,7 @@ def test_a_terminal_gets_no_recorded_answer(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["w", "a"])
-def test_partial_output_is_removed(tmp_path, mode):
+def test_partly_written_output_is_taken_back_and_earlier_output_stays(tmp_path, mode):
     """An answer is written after existing output, which stays."""
     script = (
         "import os; from nvccache.machine import streams; before = streams.size_and_position();"
@@ -78,7 +80,7 @@ print(sorted(os.listdir("/proc/self/fd")) == {})
 @pytest.mark.parametrize(
     ("is_silenced", "written"), [(True, b"before after"), (False, b"before within after")]
 )
-def test_stderr_is_silent_meanwhile(is_silenced, written):
+def test_stderr_can_be_silenced_for_a_while(is_silenced, written):
     program = PROGRAM.format(is_silenced, "['0', '1', '2', '3']")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (done.stderr, done.stdout) == (written, b"True\n")

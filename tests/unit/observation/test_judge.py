@@ -52,7 +52,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_programs_are_classified_by_name(kind):
+def test_programs_are_recognized_as_compilers_shells_or_others_by_their_name(kind):
     assert {name for name in KINDS[kind].split() if process(name).kind != kind} == set()
 
 
@@ -127,7 +127,7 @@ OPENED = "/proc/self/task/7/environ"
     ],
     ids=str,
 )
-def test_programs_without_record(seen, reason, programs):
+def test_programs_that_ask_for_unrecordable_things_leave_no_record(seen, reason, programs):
     for program in PROGRAMS.split():
         assert unrecordable(process(program, **seen)) == (reason if program in programs.split() else "")
 
@@ -149,7 +149,7 @@ def test_reading_an_inherited_descriptor_prevents_a_record(inherited_descriptors
         ("wrapper /proc/self/fd", {"listed": ["/proc/self/fd"]}, "lists `/proc/self/fd`"),
     ],
 )
-def test_unrecordable_commands_have_a_reason(argv, seen, reason):
+def test_commands_whose_result_no_file_determines_leave_no_record(argv, seen, reason):
     assert unrecordable(process(*argv.split(), **seen)) == reason
 
 
@@ -173,7 +173,7 @@ def test_a_shell_whose_text_is_unknown_has_no_record():
         assert unrecordable(process("sh", *argv)) == "runs what is not known"
 
 
-def test_the_file_that_asks_for_the_time_is_named(tmp_path):
+def test_the_file_that_uses_the_time_macro_is_named_in_the_reason(tmp_path):
     (tmp_path / "b.h").write_text("const char *t = __TIME__;")
     one = process("cc1plus", questions=[("time", 0, 1)], files={f"{tmp_path}/b.h": (0, 0, 0, 0, 0)})
     assert unrecordable(one) == f"asks for the time (`{tmp_path}/b.h` has `__TIME__`)"
@@ -202,7 +202,7 @@ def test_the_file_that_asks_for_the_time_is_named(tmp_path):
     ],
     ids=str,
 )
-def test_machine_facts_in_a_record_follow_from_a_programs_calls(seen, topic, programs):
+def test_what_a_program_asked_of_the_machine_is_an_input_for_its_kind_of_program(seen, topic, programs):
     found = {program for program in PROGRAMS.split() if topic in topics(process(program, **seen))}
     assert found == set(programs.split())
 
@@ -219,13 +219,13 @@ def test_machine_facts_in_a_record_follow_from_a_programs_calls(seen, topic, pro
         ("sh -c exec\tg++\t-DX=$PWD", {facts.DIRECTORY, facts.CALLER}),
     ],
 )
-def test_machine_facts_in_a_record_follow_from_the_command_line(argv, expected):
+def test_options_such_as_march_native_make_the_machine_an_input(argv, expected):
     words = argv.split(" ")
     assert topics(process(*words[:2], *(word.replace("\t", " ") for word in words[2:]))) == expected
 
 
 @pytest.mark.parametrize("program", ["as", "x86_64-linux-gnu-as", "as-2.40"])
-def test_an_assembler_that_asks_for_its_directory_writes_it_down(program):
+def test_an_assembler_that_asks_for_the_directory_has_it_as_an_input(program):
     assert topics(process(program, variables=["PWD"])) == {facts.DIRECTORY}
     assert topics(process(program)) == set()
 
@@ -251,7 +251,7 @@ READ = "TERM GCC_COLORS COLUMNS PWD CPATH HOME SOURCE_DATE_EPOCH MAKELEVEL TMPDI
         (False, OTHERS, " ".join(sorted({WHOLE, *READ} - {"PATH", "NVCCACHE_DIR"}))),
     ],
 )
-def test_variables_that_count_depend_on_the_kind_of_program(requests_colours, programs, expected):
+def test_which_variables_are_inputs_depends_on_the_kind_of_program(requests_colours, programs, expected):
     for program in programs.split():
         found = judge.variables_of(process(program, variables=READ), {}, requests_colours)
         assert found == set(expected.split())

@@ -134,7 +134,7 @@ def test_each_kind_of_lookup_has_its_form_in_an_input_record(place, seen, expect
         assert (names(made) if name == "names" else getattr(made, name)) == value
 
 
-def test_irrelevant_paths_are_not_recorded(place):
+def test_lookups_in_the_scratch_directory_are_not_recorded(place):
     seen = process(
         absent={"/scratch/x"}, found={"/scratch/y": FILE}, links={"/scratch/z"}, denied={"/scratch/w": 13}
     )
@@ -177,7 +177,7 @@ def test_a_path_search_is_recorded_up_to_where_the_program_is_found(place):
     assert (made.sought, made.search_path) == (["tool"], "never:inc:bin:late")
 
 
-def test_an_empty_path_searches_the_working_directory(place, monkeypatch):
+def test_an_empty_path_variable_searches_the_working_directory(place, monkeypatch):
     monkeypatch.chdir(place / "bin")
     looked = begin()
     looked.add_search("tool", "")
@@ -194,7 +194,7 @@ def test_the_signature_of_an_unchanged_directory_covers_absent_names(place):
     assert made.directory_signatures == [signatures.UNKNOWN], "its mode may change"
 
 
-def test_each_name_is_looked_at_once_in_a_call(place):
+def test_a_name_that_several_stages_looked_up_is_checked_once_in_a_call(place):
     call = CallNames(time.time_ns() + LATER)
     first = call.begin(())
     first.take(process(absent={"inc/x.h"}), lambda _: True)
@@ -229,7 +229,7 @@ def test_links_that_resolve_differently_per_process_prevent_a_record(place, targ
         looked.put_into(made, "")
 
 
-def test_a_name_that_the_caller_has_given_is_looked_for_by_us(place):
+def test_a_tool_named_through_proc_self_is_recorded_without_resolving_it(place):
     looked = begin()
     looked.add_tool("/proc/self/cwd/bin/tool", "")
     made = InputRecord()

@@ -68,7 +68,7 @@ def test_a_program_may_close_and_reuse_all_descriptors(run, program):
     assert "after" in seen_by(complete(run(program, "descriptors")), "absent")
 
 
-def test_a_signal_disturbs_nothing(run, program):
+def test_a_signal_handler_disturbs_neither_the_program_nor_its_observation(run, program):
     """A handler's actions during a write to the log cannot be recorded; the log is then incomplete."""
     done, found = run(program, "signals")
     assert (done.status, done.stderr) == (0, b"")
@@ -96,14 +96,14 @@ def test_observation_is_complete_however_a_program_exits(run, program, how):
 
 
 @pytest.mark.parametrize("how", ["abort", "kill"])
-def test_a_crash_is_not_observed(run, program, how):
+def test_the_observation_of_a_program_that_crashes_is_incomplete(run, program, how):
     done, found = run(program, "end", how)
     assert done.status < 0
     assert found.incomplete == f"`{os.path.realpath(program)}` did not report its end"
 
 
 @pytest.mark.parametrize("how", ["vfork", "spawn", "exec"])
-def test_a_static_child_is_not_observed(run, program, static, how):
+def test_the_observation_is_incomplete_if_a_static_program_was_started(run, program, static, how):
     (run.directory / "file").write_text("")
     done, found = run(program, how, static, "exec", CAT, "file")  # as many starts as there should be
     assert (done.status, found.incomplete) == (0, f"`{static}` did not report its start")
@@ -131,7 +131,7 @@ def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path):
     assert not [path for path in found.processes[0].loaded if "observer.so" in path]
 
 
-def test_a_program_that_the_loader_runs(run, program):
+def test_the_observation_is_incomplete_if_the_loader_was_run_as_a_program(run, program):
     _, found = run(elf.interpreter(program), program, "end", "exit")
     assert found.incomplete.endswith("the program of a loader is not known")
 
@@ -154,7 +154,7 @@ def test_ld_audit_makes_the_observation_incomplete(run, program, tmp_path):
     assert "LD_AUDIT" in found.incomplete
 
 
-def test_a_program_that_does_not_use_the_c_library(run, tmp_path):
+def test_the_observation_is_incomplete_if_a_go_program_was_started(run, tmp_path):
     """A note shows that it is Go's."""
     program = compile_c(SOURCE, tmp_path / "go", "-DGO")
     _, found = run(program)
@@ -204,7 +204,7 @@ def test_other_ld_preload_libraries_are_kept_and_come_first(run, tmp_path):
     assert theirs in found.processes[0].loaded
 
 
-def test_a_limit_of_file_sizes_ends_no_program(run):
+def test_an_observed_program_runs_under_a_file_size_limit_of_zero(run):
     """However little of the log is below it."""
     (run.directory / "file").write_text("text")
     done, found = run("sh", "-c", "ulimit -f 0; cat file; exec cat file")
@@ -224,7 +224,7 @@ def test_loader_errors_about_the_observer_are_removed_from_stderr(tmp_path, monk
 
 
 @pytest.mark.parametrize("what", ["watched", "watched/log"])
-def test_a_server_that_outlives_the_log_works_as_ever_and_leaves_nothing(tmp_path, what):
+def test_an_observed_program_works_on_after_its_log_was_removed(tmp_path, what):
     """And so does all that it starts."""
     environ = observer.arm(str(tmp_path / "watched"), QUIET)
     (tmp_path / "file").write_text("text")

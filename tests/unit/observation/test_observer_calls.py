@@ -236,7 +236,7 @@ def test_each_lookup_function_is_observed_for_absent_and_existing_names(run, obs
         assert sets_with(process, statement, "FILE", "PLACE") == set(kinds.split()), statement
 
 
-def test_making_finds_out_whether_a_name_is_taken(run, observe):
+def test_creating_a_file_is_observed_as_a_lookup_of_its_name(run, observe):
     make(run, MAKING, "FILE")
     process = observe(MAKING, "free")
     for statement in MAKING:
@@ -262,7 +262,7 @@ def test_removing_an_existing_file_is_observed(run, observe):
         assert found & {"absent", "removed"} == {"absent"}, statement
 
 
-def test_another_status_is_a_change(run, observe):
+def test_changing_mode_owner_or_dates_of_a_file_is_observed(run, observe):
     make(run, CHANGING, "FILE")
     process = observe(CHANGING)
     for statement in CHANGING:
@@ -290,7 +290,7 @@ def test_each_function_that_queries_the_machine_is_observed(observe):
         assert (*question, 0) in observe([statement], str(at)).questions, statement
 
 
-def test_harmless_calls_record_no_machine_queries(run, observe):
+def test_calls_that_tell_nothing_of_the_machine_record_no_queries(run, observe):
     make(run, HARMLESS, "FILE")
     process = observe(HARMLESS)
     assert (process.questions, process.attributes) == (set(), set())

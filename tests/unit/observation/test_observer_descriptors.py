@@ -146,7 +146,7 @@ SCRIPT = "read x <file; cat <file >out 2>&1; ls | while read y; do :; done; z=$(
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
-def test_scripts_without_descriptors_of_their_own_use_none(run, inherited_descriptors, shell):
+def test_a_plain_shell_script_is_not_observed_to_use_inherited_descriptors(run, inherited_descriptors, shell):
     _, pipe = inherited_descriptors
     (run.directory / "script").write_text(SCRIPT)
     done, processes = observe(run, f"exec {shell} script")

@@ -103,7 +103,7 @@ def test_each_kind_of_log_line_is_parsed(observe_one):
     assert found.loaded == {"/lib.so": (1, 9, 8, 7, 6)}
 
 
-def test_which_files_were_made_or_emptied_is_known_by_their_inodes(observe):
+def test_files_made_or_emptied_by_the_run_are_listed_by_inode(observe):
     made = (
         opened("/out", os.O_WRONLY | os.O_CREAT, inode=7),
         opened("/emptied", os.O_RDWR | os.O_TRUNC, inode=8),
@@ -114,7 +114,7 @@ def test_which_files_were_made_or_emptied_is_known_by_their_inodes(observe):
     assert found.made == {(1, 7), (1, 8)}
 
 
-def test_files_of_the_kernel_have_no_dates_worth_keeping(observe_one):
+def test_files_in_proc_are_recorded_by_existence_only(observe_one):
     found = observe_one(opened("/proc/cpuinfo", inode=2), opened("/proc/cpuinfo", inode=3))
     assert (found.files, found.others) == ({}, {"/proc/cpuinfo": REGULAR})
 
@@ -139,7 +139,7 @@ def test_files_written_by_the_run_itself_are_no_inputs(observe, made):
     assert found.processes[0].written == {"/tmp/made", "/tmp/before"}
 
 
-def test_an_existing_file_cannot_be_created(observe_one):
+def test_a_failed_exclusive_creation_records_that_the_file_exists(observe_one):
     creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     found = observe_one(f"o {errno.EEXIST} {creating}\t/there")
     assert found.links == {"/there"} and found.found == {"/there": 0}, "a link to nowhere is there"
@@ -179,7 +179,7 @@ def test_an_empty_file_older_than_the_run_does_not_count_as_written(observe):
     assert observe(log, began_ns=time.time_ns()).written == set()
 
 
-def test_what_was_read_before_another_process_wrote_it(observe):
+def test_a_file_read_after_another_process_of_the_run_wrote_it_is_no_input(observe):
     """Its record may come later."""
     log = [
         batch(ROOT, *start(), f"f {CHILD}\t", f"p {GRANDCHILD}\t{OTHER}"),
@@ -201,7 +201,7 @@ def test_a_file_that_changes_between_two_opens_makes_the_log_incomplete(observe,
     assert found.incomplete == "files changed while it was compiled"
 
 
-def test_names_that_are_no_utf_8_and_have_newlines(observe, tmp_path):
+def test_names_with_invalid_utf_8_and_newlines_are_parsed(observe, tmp_path):
     name = os.fsdecode(b"/\xff\n@7 3\n")
     found = observe(batch(ROOT, *start(), opened(name), END))
     assert (found.incomplete, set(found.processes[0].files)) == ("", {name})
@@ -300,7 +300,7 @@ def test_a_shell_without_a_reported_parent_makes_the_log_incomplete(observe):
     assert found.incomplete == f"`{SHELL}` was started by a program that did not report"
 
 
-def test_forked_children_count_with_their_parent(observe):
+def test_lookups_of_forked_children_are_added_to_their_parent(observe):
     """The child of a vfork is recognized only by what it becomes; both count as the parent's program."""
     found = observe(
         batch(ROOT, *start()),
@@ -315,7 +315,7 @@ def test_forked_children_count_with_their_parent(observe):
     assert (set(parent.files), parent.started, other.program) == ({"/of-child"}, ["/bin/cat"], OTHER)
 
 
-def test_scripts_are_their_interpreters(observe, tmp_path):
+def test_the_log_of_a_script_is_that_of_its_interpreter(observe, tmp_path):
     def script(name: str, first_line: str) -> str:
         path = tmp_path / name
         path.write_text(first_line + "\n")
@@ -334,6 +334,6 @@ def test_scripts_are_their_interpreters(observe, tmp_path):
         assert wrong.incomplete == f"`{path}` did not report its start"
 
 
-def test_a_link_to_a_program_is_that_program(observe, tmp_path):
+def test_the_log_of_a_program_started_by_its_link_is_accepted(observe, tmp_path):
     (tmp_path / "link").symlink_to(PROGRAM)
     assert observe(batch(ROOT, *start(), END), program=str(tmp_path / "link")).incomplete == ""

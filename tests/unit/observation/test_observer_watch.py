@@ -38,7 +38,7 @@ def tried(monkeypatch) -> list[str]:
     return found
 
 
-def test_whether_tools_can_be_observed_is_tried_once(scratch, cache, tried):
+def test_observing_is_tried_once_for_each_cache(scratch, cache, tried):
     assert observer.obstacle(scratch, cache) == ""
     assert observer.obstacle(scratch, Store(cache.root)) == ""
     assert tried == ["/bin/sh"]
@@ -54,13 +54,13 @@ def test_loader_special_characters_in_the_library_path_prevent_observation(
     assert tried == []
 
 
-def test_without_the_library_there_is_an_obstacle(scratch, cache, monkeypatch):
+def test_without_the_observer_library_nothing_is_observed(scratch, cache, monkeypatch):
     monkeypatch.setattr(observer, "LIBRARY", f"{scratch}/never.so")
     assert "was not built" in observer.obstacle(scratch, cache)
 
 
 @pytest.mark.parametrize("content", [b"", b"no library", b"\x7fELF", None])
-def test_a_library_that_cannot_be_loaded_or_records_nothing_is_an_obstacle_that_is_remembered(
+def test_an_observer_library_that_does_not_load_is_tried_once_and_remembered(
     tmp_path, scratch, cache, tried, monkeypatch, content
 ):
     (tmp_path / "observer.so").write_bytes(content or b"")
@@ -73,7 +73,7 @@ def test_a_library_that_cannot_be_loaded_or_records_nothing_is_an_obstacle_that_
     assert tried == ["/bin/sh"]
 
 
-def test_another_library_is_tried_again(tmp_path, scratch, cache, tried, monkeypatch):
+def test_a_replaced_observer_library_is_tried_again(tmp_path, scratch, cache, tried, monkeypatch):
     (tmp_path / "observer.so").write_bytes(b"")
     original = observer.LIBRARY
     monkeypatch.setattr(observer, "LIBRARY", str(tmp_path / "observer.so"))
@@ -84,12 +84,12 @@ def test_another_library_is_tried_again(tmp_path, scratch, cache, tried, monkeyp
     assert len(tried) == 2
 
 
-def test_where_nothing_can_be_written_there_is_an_obstacle_that_is_not_remembered(scratch, cache):
+def test_a_failed_trial_of_the_observer_for_lack_of_scratch_is_not_remembered(scratch, cache):
     assert "could not be tried" in observer.obstacle(f"{scratch}/never", cache)
     assert observer.obstacle(scratch, cache) == ""
 
 
-def test_an_observed_tool_gets_ld_preload_and_ends_as_it_would_without(scratch):
+def test_an_observed_tool_has_the_status_and_output_it_has_without(scratch):
     watch = Watch(scratch, "")
     assert not watch.is_blind
     completed, log = watch.run(
@@ -120,7 +120,7 @@ def test_each_run_has_a_log_of_its_own(scratch):
         assert {path for path in absent if path.startswith("/never")} == {f"/never/{number}"}
 
 
-def test_a_log_that_is_missing_or_of_another_program_is_incomplete(scratch):
+def test_an_observation_without_log_or_of_another_program_is_incomplete(scratch):
     assert "log" in Log(f"{scratch}/never", "/bin/sh").read().incomplete
     _, log = Watch(scratch, "").run(["true"], ENVIRON)
     assert log.read().incomplete == ""
@@ -128,7 +128,7 @@ def test_a_log_that_is_missing_or_of_another_program_is_incomplete(scratch):
         assert Log(f"{scratch}/watched-0", program).read().incomplete
 
 
-def test_without_observation_tools_run_unchanged_and_the_reason_is_kept(scratch):
+def test_tools_that_cannot_be_observed_run_unchanged_and_the_reason_is_kept(scratch):
     watch = Watch(scratch, "it is not built")
     assert watch.is_blind
     completed, log = watch.run(["sh", "-c", "echo $LD_PRELOAD; exit 3"], ENVIRON)
