@@ -37,7 +37,7 @@ from observed_stages import (
 __all__ = ["place"]  # the fixtures
 
 
-def test_files_programs_and_libraries_are_read_with_what_they_hold(place):
+def test_files_programs_and_libraries_are_recorded_with_digest_and_signature(place):
     libx = {f"{place}/libx.so": signatures.signature_of("libx.so")}
     made = read_by(place, ran(files=["a.h"], loaded=libx), ran("as"))
     assert kinds(made) == {
@@ -155,7 +155,7 @@ def test_scratch_files_outputs_and_kernel_files_are_not_recorded_as_inputs(place
     assert not [path for path in recorded if path.startswith((f"{place}/scratch", "/proc"))]
 
 
-def test_duplicates_are_recorded_if_gcc_would_confuse_them(place):
+def test_copies_of_a_header_with_equal_dates_are_recorded_as_duplicates(place):
     os.utime("a.h", (5, 5))
     os.utime("copy.h", (5, 5))
     made = read_by(place, ran(files=["a.h", "b.h", "copy.h"]))
@@ -165,7 +165,7 @@ def test_duplicates_are_recorded_if_gcc_would_confuse_them(place):
     assert made.duplicates == [("a.h", "a.h", "a.h"), ("copy.h", "copy.h", "copy.h")]
 
 
-def test_temporary_files_and_where_they_are_are_no_inputs(place):
+def test_temporary_files_and_tmpdir_are_no_inputs(place):
     """Their names are new each time, and any directory will do."""
     environ = {**ENVIRON, "TMPDIR": f"{place}/tmp"}
     (place / "tmp").mkdir()
@@ -203,7 +203,7 @@ def test_variables_that_libc_and_loader_read_are_always_recorded(place):
     }
 
 
-def test_colours_count_where_an_option_asks_for_them(place):
+def test_gcc_colors_is_an_input_only_if_an_option_asks_for_colours(place):
     wrapper = ran("sh", "-c", 'g++ "$@"')
     for word, counts in (("-fdiagnostics-color=always", True), ("-fdiagnostics-show-caret", False)):
         process = ran("cc1plus", "-quiet", word, variables={"GCC_COLORS", "COLUMNS", "PWD"})
@@ -260,7 +260,7 @@ def test_the_path_search_for_the_tool_is_recorded(place):
     assert kinds(made)["link"] == PROGRAM and made.sought == []
 
 
-def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place, monkeypatch):
+def test_an_unobserved_tool_depends_on_the_whole_environment(place, monkeypatch):
     monkeypatch.setattr(loader, "libraries_of", lambda *_: [f"{place}/libx.so"])
     for word in ("ptxas", "bin/ptxas", f"{place}/bin/ptxas"):
         made = inputs(place).assumed(subject(word, is_known_by_content=True), "why")
@@ -273,7 +273,7 @@ def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place, mon
         inputs(place).assumed(subject("ptxas", is_known_by_content=True), "why")
 
 
-def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
+def test_a_tool_identified_by_content_is_an_input_of_the_call(place):
     made = inputs(place).tool_record(subject("bin/ptxas", is_known_by_content=True))
     assert kinds(made) == {"bin/ptxas": PROGRAM}
 
@@ -368,7 +368,7 @@ def test_a_header_looked_up_through_a_link_is_recorded_by_that_link(place):
     assert ("moved", "inc/h.h") in changes_since(made)
 
 
-def test_an_intermediate_that_is_in_no_key_leaves_no_record(place):
+def test_reading_an_intermediate_that_the_command_does_not_name_prevents_a_record(place):
     """A tool that is not understood may have written it, and something else the next time."""
     own = f"{place}/scratch/a.ii"
     for allowed in (None, frozenset({own})):

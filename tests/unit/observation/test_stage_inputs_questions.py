@@ -85,14 +85,14 @@ def test_files_that_unknown_programs_look_up_count_with_content_and_date(place, 
     ("name", "argv", "counts"),
     [("wrapper", [], True), ("cat", ["a.h"], True), ("sh", ["-c", ". a.h"], False), ("cc1plus", [], False)],
 )
-def test_a_program_that_looks_at_the_status_of_a_descriptor(place, name, argv, counts):
+def test_the_date_of_an_open_file_is_an_input_if_an_unknown_program_asks_for_it(place, name, argv, counts):
     """The process that opened it does not matter: shells pass it on."""
     asks = ran(name, *argv, statuses={signatures.signature_of("a.h")[:2], (1, 1)})
     made = read_by(place, ran("sh", "-c", "true", files=["a.h", "b.h"]), asks)
     assert made.dates == ([("a.h", presence.status_of("a.h"))] if counts else [])
 
 
-def test_permissions_that_are_asked_for_count(place):
+def test_permissions_that_a_script_tests_are_inputs(place):
     made = read_by(place, ran("sh", "-c", "[ -r b.h ]", permissions={"b.h", "bin", "gone"}))
     assert [path for path, _ in made.dates] == ["b.h"] and "b.h" in kinds(made)
     assert changes_since(made) == []

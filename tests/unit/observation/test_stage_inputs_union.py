@@ -56,7 +56,7 @@ def test_copies_of_headers_in_all_stages_are_compared(place):
     )
 
 
-def test_the_variables_of_a_call_are_those_that_it_was_given(place):
+def test_the_record_of_a_call_has_the_callers_variables_not_those_nvcc_adds(place):
     """nvcc sets some more for its tools, from its profile."""
     call, parts = two_stages(place)
     given = {"CPATH": "other", "PATH": "/usr/bin"}
@@ -66,7 +66,7 @@ def test_the_variables_of_a_call_are_those_that_it_was_given(place):
     assert made.search_path == "/usr/bin"
 
 
-def test_the_whole_environment_stands_for_all_variables(place):
+def test_a_call_that_depends_on_the_whole_environment_lists_no_single_variables(place):
     call, parts = two_stages(place)
     parts.append(call.input_record(Observation([ran("wrapper")], set()), subject()))
     assert call.union(parts, ENVIRON).variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]

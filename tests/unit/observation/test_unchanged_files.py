@@ -68,14 +68,16 @@ def rows(cache: Store) -> dict[str, list[object]]:
 BOTH = ("inc/a.h", "inc/b.h")
 
 
-def test_the_second_call_reads_no_file(place, cache):
+def test_digests_of_unchanged_files_are_remembered_for_the_next_call(place, cache):
     first, second = Call(cache), Call(cache)
     assert digests_of(first, *BOTH) == fresh(*BOTH)
     assert digests_of(second, *BOTH) == fresh(*BOTH)
     assert (first.taken, second.taken) == ([*BOTH], [])
 
 
-def test_a_directory_has_one_record_and_each_name_of_the_working_directory_its_own(place, cache, monkeypatch):
+def test_remembered_digests_are_of_paths_not_of_names_relative_to_another_directory(
+    place, cache, monkeypatch
+):
     digests_of(Call(cache), *BOTH)
     assert len(records(cache)) == 1
     assert set(rows(cache)) == {"a.h", "b.h"}
@@ -91,7 +93,7 @@ def test_a_directory_has_one_record_and_each_name_of_the_working_directory_its_o
 @pytest.mark.parametrize(
     "change", ["touched", "rewritten", "rewritten under the old date", "replaced", "link"]
 )
-def test_a_file_that_was_touched_is_read_again(place, cache, change):
+def test_remembered_digests_are_not_used_for_touched_or_rewritten_files(place, cache, change):
     digests_of(Call(cache), *BOTH)
     path = place / BOTH[0]
     status = path.stat()
@@ -130,12 +132,12 @@ def test_the_digest_of_a_just_changed_file_is_not_remembered(place, cache):
     assert records(cache) == []
 
 
-def test_a_missing_file_is_no_fault_of_the_record(place, cache):
+def test_digesting_a_missing_file_raises_oserror(place, cache):
     with pytest.raises(OSError):
         Call(cache).digest("inc/never.h", (1, 2, 3, 4, 5))
 
 
-def test_odd_names_are_remembered(place, cache):
+def test_digests_of_files_with_odd_names_are_remembered(place, cache):
     names = [
         f"inc/{name}" for name in ("ü.h", "a b.h", "new\nline.h", '"quoted".h', "back\\slash.h", "\udcff.h")
     ]
@@ -146,7 +148,7 @@ def test_odd_names_are_remembered(place, cache):
     assert (digests_of(call, *names), call.taken) == (fresh(*names), [])
 
 
-def test_only_so_many_are_remembered_of_a_directory_the_newest_first(place, cache, monkeypatch):
+def test_the_number_of_remembered_digests_per_directory_is_limited_to_the_newest(place, cache, monkeypatch):
     monkeypatch.setattr(unchanged_files, "_MOST_FILES", 3)
     for number in range(5):
         (place / "inc" / f"{number}.h").write_text(str(number))

@@ -39,23 +39,23 @@ def _changed(old: str, new: str, lines=PIPELINE) -> tuple[str, ...]:
     return tuple(line.replace(old, new) for line in lines)
 
 
-def test_a_name_with_blanks_and_commas_is_read_to_its_end():
+def test_file_names_with_blanks_and_commas_are_read_whole():
     found = planned(*_changed("/s/a.cubin", "/s/a b,c.cubin"))
     assert "/s/a b,c.cubin" in _stage(found, "fatbinary").inputs
 
 
-def test_the_value_of_an_option_may_follow_an_equals_sign():
+def test_a_stub_file_named_behind_an_equals_sign_is_recognized():
     found = planned(*_changed('--stub_file_name "/s', '--stub_file_name="/s'))
     assert "--stub_file_name=<stub>" in _stage(found, "cicc").key_argv
     assert _stage(found, "cicc").output("stub")
 
 
-def test_the_compile_includes_the_stub_and_the_text_of_the_container():
+def test_the_host_compile_is_known_to_include_stub_and_fatbin_text():
     found = planned(*PIPELINE)
     assert found.included["/s/a.cudafe1.cpp"] == ("/s/a.cudafe1.stub.c", "/s/a.fatbin.c")
 
 
-def test_products_of_one_name_do_not_meet_in_the_scratch_directory():
+def test_equally_named_products_of_two_directories_do_not_overwrite_each_other():
     found = planned(
         *('ptxas "e.ptx" -o "x/a.cubin"', 'ptxas "f.ptx" -o "y/a.cubin"'), argv="-cubin e.ptx f.ptx"
     )
@@ -64,7 +64,7 @@ def test_products_of_one_name_do_not_meet_in_the_scratch_directory():
     assert (first.destination, second.destination) == ("x/a.cubin", "y/a.cubin")
 
 
-def test_every_word_is_run_as_it_stands_but_for_products_and_the_stub():
+def test_stages_run_nvccs_words_unchanged_but_for_products_and_the_stub():
     found = planned(*PIPELINE)
     assert list(_stage(found, "cicc").argv) == dryrun.split_words(CICC)
     changed = set(_stage(found, "cudafe").argv) - set(dryrun.split_words(CUDAFE))
@@ -94,25 +94,25 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_a_change_is_in_the_keys_of_the_stages_that_it_matters_to(case):
+def test_a_changed_word_of_the_dry_run_changes_exactly_the_keys_of_affected_stages(case):
     lines, old, new, kinds = CHANGES[case]
     pairs = zip(planned(*lines).stages, planned(*_changed(old, new, lines)).stages, strict=True)
     assert [stage.kind for stage, other in pairs if stage.key_argv != other.key_argv] == kinds
 
 
-def test_the_order_of_stages_is_nvccs_and_may_be_any_that_has_producers_first():
+def test_stages_keep_the_order_in_which_nvcc_prints_them():
     found = planned(DEVICE, CICC, PTXAS, FATBINARY, HOST, CUDAFE, COMPILE)
     assert [stage.argv[0] for stage in found.stages][:3] == ["gcc", "cicc", "ptxas"]
 
 
-def test_an_input_of_the_user_is_a_possible_file_and_no_edge():
+def test_a_file_of_the_user_named_in_a_command_may_be_an_input():
     found = planned('ptxas -arch=sm_80 "e.ptx" -o "e.cubin"', argv="-cubin e.ptx")
     (stage,) = found.stages
     assert stage.inputs == ()
     assert "e.ptx" in stage.possible_files
 
 
-def test_a_file_in_the_middle_of_a_word_is_a_possible_file():
+def test_a_file_named_within_a_word_may_be_an_input():
     found = planned(
         'fatbinary --create="m.fatbin" "--image3=kind=ptx,sm=80,file=e.ptx"',
         argv="-fatbin -o m.fatbin e.ptx",
@@ -120,7 +120,7 @@ def test_a_file_in_the_middle_of_a_word_is_a_possible_file():
     assert "e.ptx" in found.stages[0].possible_files
 
 
-def test_a_product_that_is_read_where_it_will_lie_is_an_intermediate():
+def test_a_product_that_a_later_stage_checks_is_read_from_the_scratch_directory():
     cicc = CICC.replace('"/s/a.ptx"', '"a.ptx"')
     found = planned(DEVICE, cicc, 'ptxas -arch=compute_90 "a.ptx"', argv="-ptx a.cu -o a.ptx")
     made = next(output for output in found.stages[1].outputs if output.destination)
@@ -184,7 +184,7 @@ NOT_PLANNED = {
 
 
 @pytest.mark.parametrize("lines, detail", NOT_PLANNED.values(), ids=NOT_PLANNED)
-def test_an_unexplained_dry_run_has_no_plan(lines, detail):
+def test_a_dry_run_with_unexplained_files_is_bypassed(lines, detail):
     bypass = _bypass(*lines)
     assert (bypass.reason, bypass.detail) == ("unexplained", detail)
 
@@ -195,7 +195,7 @@ def test_a_plan_must_make_every_requested_output():
     planned(*PIPELINE, "rm /s/a.ptx")
 
 
-def test_two_producers_of_one_file_are_two_sources_of_one_name():
+def test_two_commands_that_write_one_file_are_bypassed_as_equal_base_names():
     assert _bypass(*PIPELINE, *PIPELINE).reason == "same_base_name"
 
 
@@ -207,7 +207,7 @@ def test_objects_of_plain_sources_overwrite_none_of_another_input(others):
     assert bypass.reason == "same_base_name"
 
 
-def test_what_an_unknown_tool_has_written_may_include_any_text():
+def test_text_written_by_an_unknown_tool_is_taken_to_include_stub_and_fatbin():
     renamed = CICC.replace("cicc ", "cicc-next ", 1)
     found = planned(HOST, CUDAFE, DEVICE, renamed, PTXAS, FATBINARY, COMPILE)
     assert found.included["/s/a.cudafe1.cpp"] == ("/s/a.cudafe1.stub.c", "/s/a.fatbin.c")
@@ -216,7 +216,7 @@ def test_what_an_unknown_tool_has_written_may_include_any_text():
     assert found.included["/s/a.cudafe1.cpp"] == ("/s/a.cudafe1.stub.c", "/s/a.fatbin.c")
 
 
-def test_source_without_device_code_is_one_cached_stage():
+def test_a_cpp_source_is_one_cached_host_compile():
     (stage,) = planned('gcc -c -x c++ -D__NVCC__ "a.cpp" -o "a.o"', argv="-c a.cpp").stages
     assert (stage.kind, stage.grammar.is_cached, stage.grammar.reads_source) == ("host_compile", True, True)
     assert [output.destination for output in stage.outputs] == ["a.o"]
@@ -227,12 +227,12 @@ def test_source_without_device_code_is_one_cached_stage():
     assert _bypass(line, argv="-ptx a.cpp").reason == "nothing_to_cache"
 
 
-def test_preprocessed_text_is_no_product():
+def test_preprocessed_text_as_the_product_is_bypassed():
     line = 'gcc -D__CUDA_ARCH_LIST__=800 -E "/s/a.cudafe1.cpp" -o "a.cu.cpp.ii"'
     assert _bypass(*PIPELINE[:6], line, argv="-cuda a.cu").reason == "preprocessed_product"
     assert _bypass(*PIPELINE[:6], line).reason == "unexplained"
 
 
-def test_no_dependency_file_is_written_where_nothing_is_preprocessed():
+def test_no_dependency_file_is_planned_where_nothing_is_preprocessed():
     found = planned('ptxas -arch=sm_80 -m64 "a.ptx" -o "a.cubin"', argv="-MD -cubin a.ptx")
     assert found.dependency_files == ()

@@ -20,13 +20,13 @@ TAGS = {"stage", "tool", "arguments", "inputs", "files", "module ids", "director
 WORD = re.compile(r"[a-z][a-z0-9_]*")  # as written to the event log, where a tab or a dot would split it
 
 
-def test_no_two_tools_are_called_alike():
+def test_tools_have_distinct_kinds_and_programs():
     for named in ([tool.kind for tool in ALL], [tool.program for tool in ALL if tool.program]):
         assert len(named) == len(set(named))
 
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.kind)
-def test_a_description_is_possible_and_its_statements_agree(tool):
+def test_each_description_of_a_cuda_tool_is_consistent(tool):
     assert WORD.fullmatch(tool.kind) and tool.kind != stages.OPAQUE
     assert "/" not in tool.program
     assert tool.memory_factor >= 1 and tool.priority >= 0
@@ -40,14 +40,14 @@ def test_a_description_is_possible_and_its_statements_agree(tool):
     assert not (tool.kind == "host_link" and tool.is_counted), "it runs each time, and would count as a miss"
 
 
-def test_every_kind_of_a_plan_is_known():
+def test_every_stage_of_a_full_compile_has_a_described_tool():
     plan = planned(*PIPELINE[:-1], PIPELINE[-1].replace('"a.o"', '"/s/a.o"'), LINK, argv="a.cu -o x")
     kinds = {stage.kind for stage in plan.stages}
     assert kinds == set(stages.TOOLS) - {"nvlink"}
     assert all(stage.tool.kind == stage.kind for stage in plan.stages)
 
 
-def test_the_tags_that_are_taken_are_those_of_every_stage(tmp_path):
+def test_names_of_key_components_are_reserved_against_added_tools(tmp_path):
     """A tool's own component under one of them would be mistaken for another."""
     found = set()
     for line, (sees_directory, sees_names) in itertools.product(

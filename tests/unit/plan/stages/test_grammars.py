@@ -35,7 +35,7 @@ def _pieces(*argv: str) -> list[Piece]:
         ([], []),
     ],
 )
-def test_a_word_means_what_its_option_says(argv, found):
+def test_words_of_a_tool_command_are_read_as_its_options_describe(argv, found):
     assert _pieces(*argv) == found
 
 
@@ -56,7 +56,7 @@ def test_a_word_means_what_its_option_says(argv, found):
         ("cc -m64 -Wl,--start-group /s/a.o -Wl,--end-group -o a", "host_link"),
     ],
 )
-def test_a_command_is_known_by_its_tool_or_by_nvccs_macros(line, kind):
+def test_commands_of_a_dry_run_are_recognized_by_program_or_by_nvccs_macros(line, kind):
     found = grammar_of(line.split())
     assert found and found.kind == kind
 
@@ -65,17 +65,17 @@ def test_a_command_is_known_by_its_tool_or_by_nvccs_macros(line, kind):
     "line",
     ["nvlink-12 x", "ptxas-12 x", "gcc -c a.cpp", "gcc -D__NVCC__ -S a.cpp -o a.s", "g++ a.o -o a", "ar x"],
 )
-def test_other_commands_are_not_understood(line):
+def test_unknown_commands_of_a_dry_run_are_not_understood(line):
     assert grammar_of(line.split()) is None
 
 
 @pytest.mark.parametrize("words", ["-g", "-g3", "-ggdb", "-gdwarf-4", "-g0 -g", "-g -gno-column-info"])
-def test_objects_with_debug_information_name_directories(words):
+def test_options_of_gcc_that_make_debug_information_are_recognized(words):
     assert host.has_debug_info(["gcc", *words.split(), "-c"])
 
 
 @pytest.mark.parametrize("words", ["-g -g0", "-gno-column-info", "-O2"])
-def test_the_last_level_of_debug_information_decides(words):
+def test_options_of_gcc_that_make_no_debug_information_are_recognized(words):
     assert not host.has_debug_info(["gcc", *words.split(), "-c"])
 
 
@@ -99,13 +99,13 @@ TRAITS = [
 
 
 @pytest.mark.parametrize(("line", "traits"), TRAITS)
-def test_debug_and_line_information_hold_directories_and_names(line, traits):
+def test_debug_and_line_options_put_directory_and_names_into_the_stage_key(line, traits):
     found = grammar_of(line.split())
     names = ("sees_directory", "joins_directory", "sees_names")
     assert [name for name in names if getattr(found, name)] == traits.split()
 
 
-def test_the_container_is_kept_only_where_it_is_the_product():
+def test_a_fatbin_is_stored_only_where_the_call_asks_for_it():
     product = grammar_of(["fatbinary", "--create=m.fatbin"])
     by_the_way = grammar_of(["fatbinary", "--create=/s/a.fatbin", "--embedded-fatbin=/s/a.fatbin.c"])
     assert product and not product.unread
@@ -113,6 +113,6 @@ def test_the_container_is_kept_only_where_it_is_the_product():
 
 
 @pytest.mark.parametrize(("option", "runs"), [("--gen-host-linker-script=lcs-abs", True), ("-dlto", False)])
-def test_an_nvlink_that_asks_the_hosts_linker_is_known_by_more_than_its_content(option, runs):
+def test_an_nvlink_that_starts_the_host_linker_is_not_identified_by_its_content_alone(option, runs):
     argv = ["/cuda/bin/nvlink", "-m64", option, "-o", "/tmp/x.lds", "--host-ccbin", "gcc"]
     assert grammar_of(argv).runs_programs is runs

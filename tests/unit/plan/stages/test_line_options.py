@@ -94,5 +94,5 @@ def test_each_tool_decides_whether_line_numbers_matter_to_its_stages(kind):
 
 
 @pytest.mark.parametrize("option", ["-DX=a\nb", "-I/a\nb", "-std=c++17\n", "-O2\n", "-DX\n"])
-def test_a_line_break_in_an_option_may_begin_another(option):
+def test_a_line_break_in_an_option_makes_line_numbers_matter(option):
     assert line_options.matter_to_host_compiler(["g++", option])

@@ -114,7 +114,7 @@ def test_an_added_tool_can_put_components_of_its_own_into_keys(added, tmp_path):
     assert {tag for tag, parts in components().items() if parts != before[tag]} == {"pattern"}
 
 
-def test_its_results_are_found_until_its_component_changes(added, place):
+def test_results_of_an_added_tool_are_reused_until_its_own_key_component_changes(added, place):
     results = []
     for pattern in ("plain\n", "plain\n", "twill\n"):
         if (place.directory / "pattern").read_text() != pattern:
