@@ -47,12 +47,14 @@ class FakeExecution:
     plan: Plan
     does: Callable[[Stage], int] = lambda stage: 0
     stored: set[str] = dataclasses.field(default_factory=set)
-    lost: set[str] = dataclasses.field(default_factory=set)
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
     queries_stopped: threading.Event = dataclasses.field(default_factory=threading.Event)
 
+    forgotten: list[str] = dataclasses.field(default_factory=list)
+
     def __post_init__(self) -> None:
+        self.intermediates = SimpleNamespace(forget=lambda paths: self.forgotten.extend(sorted(paths)))
         self.runs = [StageRun(number, one) for number, one in enumerate(self.plan.steps)]
 
     @property
@@ -79,10 +81,6 @@ class FakeExecution:
     def read_by(self, wanted: Stage) -> list[str]:
         return list(wanted.inputs)
 
-    def lost_producers(self, wanted: Stage) -> list[Stage]:
-        return [maker for maker in self.plan.stages if maker.kind in self.lost
-                and maker.outputs[0].path in wanted.inputs]  # fmt: skip
-
     def input_bytes(self, wanted: Stage) -> int:
         return 0
 
@@ -92,10 +90,8 @@ class FakeExecution:
         self.events.append(f"ended {wanted.kind}")
         return ToolRun(Completed(status, b"", b"", 0.25))
 
-    def run_again(self, wanted: Stage, handle: object = None) -> ToolRun:
-        done = self.run(wanted, handle)
-        self.lost.discard(wanted.kind)
-        return done
+    def has_inputs(self, wanted: Stage) -> bool:
+        return True
 
     def publish(self, wanted: StageRun) -> None:
         self.events.append(f"stored {wanted.stage.kind}")
@@ -107,25 +103,17 @@ def execution_of(*steps: Stage, **others) -> FakeExecution:
     return FakeExecution(Plan(steps, {}, {}, "/s"), **others)
 
 
-def go_on(schedule: Schedule) -> None:
-    """Look up and start what can be."""
-    schedule.look_up()
-    while schedule.start():
-        schedule.look_up()
-
-
 def carry_out(execution: FakeExecution, slots: int | Slots = 1, claims: Claims | None = None) -> Schedule:
     """Go through to the end as the runner does, or up to the first failure and what comes before it."""
     schedule = Schedule(execution, FakeSlots(slots) if isinstance(slots, int) else slots, claims)
-    ended: list = []
     while True:
-        go_on(schedule)
-        for run in ended:
-            schedule.store_result(run)
+        waiting = (run.number for run in execution.runs if run.state != State.DONE)
+        schedule.delivered_up_to = next(waiting, 99)
+        schedule.advance()
         end = min((run.number for run in execution.runs if run.has_failed), default=99)
         if all(run.state == State.DONE for run in execution.runs if run.number <= end):
             break
-        ended = schedule.wait()
+        schedule.wait()
     schedule.finish()
     return schedule
 

@@ -50,7 +50,7 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkit:
 def steps_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of a stage are methods of the call, a fake (stages_of_nothing.py) with much memory."""
     monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
-    names = ("make_keys", "find", "find_remote", "accept", "run", "run_again", "lost_producers", "publish")
+    names = ("make_keys", "find", "find_remote", "accept", "run", "has_inputs", "publish")
     for module in (find_stage, run_stage, publish_stage):
         for name in filter(lambda name: hasattr(module, name), names):
             monkeypatch.setattr(module, name, lambda call, *given, name=name: getattr(call, name)(*given))

@@ -25,26 +25,27 @@ from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 from nvccache.run import run_stage
 from nvccache.run.call import Compile
-from nvccache.run.jobs import Jobs
 from nvccache.run.run_stage import LostResultError
-from nvccache.run.stage_run import PendingResult, ResultProvider, StageRun, State, ToolRun
+from nvccache.run.stage_run import Executor, StageRun, ToolRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.run.stage_run import MakeProvider
+    from collections.abc import Callable
+
+    from nvccache.run.stage_run import MakeExecutor, Work
 
 _JOBS = 64  # stages that run elsewhere at the same time, by default
 _SCRATCH_NAME = SCRATCH_NAME.encode()
 _NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; intermediates.py removes that
 
 
-def make_source(config: Config) -> MakeProvider:
-    """A factory for the source of each call, on the configured executor."""
+def make_executor(config: Config) -> MakeExecutor:
+    """A function that gives each call the configured executor."""
     where = endpoint.parse(config.executor)
     return lambda call: OtherMachines(call, where, config)
 
 
-class OtherMachines(ResultProvider):
+class OtherMachines(Executor):
     """The configured engine or launcher, for one call."""
 
     def __init__(self, call: Compile, where: Endpoint, config: Config) -> None:
@@ -58,17 +59,15 @@ class OtherMachines(ResultProvider):
         self._slots: list[PoolSlot] = []
         self._is_usable = outages.current(self._outage) is None
 
-    def offer(self, run: StageRun) -> RemoteRun | None:
-        """A pending for a stage that may be sent, at most one per stage."""
-        if run.stays_here or any(isinstance(pending, RemoteRun) for pending in run.pending):
-            return None
-        if not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
+    def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
+        """What runs the stage elsewhere, and releases its slot; None if it may not be sent, or not now."""
+        if run.stays_here or not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
             return None
         slot = self._pool.take()
         if not slot:
             return None
         self._slots.append(slot)
-        return RemoteRun(run, self, slot)
+        return lambda handle: self._run(run, handle), slot.release
 
     def note_end(self, run: StageRun) -> None:
         """A stage that failed elsewhere and not here tells of a fault there."""
@@ -78,6 +77,14 @@ class OtherMachines(ResultProvider):
     def close(self) -> None:
         for slot in self._slots:
             slot.release()
+
+    def _run(self, run: StageRun, handle: Handle) -> ToolRun | None:
+        """Run a stage elsewhere; None if it has to run here. Raises errors that have another cause."""
+        try:
+            return self.take_result(run.stage, self.run_stage(run.stage, handle))
+        except BaseException as error:
+            run.stays_here, run.why_here = True, self.note_failure(error)
+            return None
 
     def run_stage(self, stage: Stage, handle: Handle) -> RemoteResult:
         """Run a stage elsewhere; raises ExecutorError, LostResultError or OSError."""
@@ -138,37 +145,3 @@ class OtherMachines(ResultProvider):
         """The outputs of a stage, with their contents."""
         scratch = self._call.plan.scratch + "/"
         return [(output, result.outputs[output.path.removeprefix(scratch)]) for output in stage.kept_outputs]
-
-
-class RemoteRun(PendingResult):
-    """A stage's tool runs on another machine."""
-
-    def __init__(self, run: StageRun, source: OtherMachines, slot: PoolSlot) -> None:
-        super().__init__(run)
-        self._source = source
-        self._slot = slot
-
-    def begin(self, jobs: Jobs) -> None:
-        self.job = jobs.start(lambda handle: self._source.run_stage(self.run.stage, handle))
-
-    def end(self) -> bool:
-        """Raises errors that remote execution did not cause."""
-        assert self.job
-        self._slot.release()
-        if self.job.error is None:
-            return True
-        fault = self._source.note_failure(self.job.error)
-        self.run.stays_here = True
-        if self.run.state == State.READY and not self.run.winner:
-            self.run.why_here = fault
-        return False
-
-    def result(self) -> ToolRun:
-        assert self.job
-        return self._source.take_result(self.run.stage, self.job.result)
-
-    def cancel(self) -> None:
-        if self.job:
-            self.job.handle.end()
-        else:
-            self._slot.release()

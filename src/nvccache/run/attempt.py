@@ -1,7 +1,11 @@
-"""The algorithm: carry out the stages of a call and deliver their results.
+"""Carrying out the stages of a call, and delivering their results in nvcc's order.
 
-Names no tool. Results may come from text with other line numbers (find_stage.py); if something shows lines,
-the call begins again without these results.
+Stages end in any order (schedule.py); products and messages are delivered in the order in which nvcc runs the
+stages, up to the first that failed. Messages are collected and returned, not printed, so that a call can be
+left to nvcc up to the last moment. Names no tool.
+
+Results may come from text with other line numbers (find_stage.py). If something shows lines, those results
+are forgotten, and the stages concerned are carried out again.
 """
 
 from __future__ import annotations
@@ -9,28 +13,38 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log, module_id
+from nvccache import log, module_id, passes
 from nvccache.plan import model
-from nvccache.run import object_path
-from nvccache.run.deliver import Delivery
+from nvccache.plan.model import DependencyFile
+from nvccache.records import products
+from nvccache.records.products import Product
+from nvccache.run import object_path, run_stage
 from nvccache.run.report import Report
 from nvccache.run.run_stage import LostResultError
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import State
 from nvccache.run.wrappers import PLACES
+from nvccache.store import store
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, StageEvent
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
+    from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
+    from nvccache.plan.model import Stage
     from nvccache.run.call import Compile
-    from nvccache.run.stage_run import MakeProvider, StageRun
+    from nvccache.run.stage_run import MakeExecutor, StageRun
     from nvccache.store.inflight import Claims
 
+# How a release that takes no id of ours might complain.
+_OWN_OPTIONS = (b"module id", b"module_id")
+# Messages about the machine, whose trouble may be over a moment later.
+_MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
-class BeginAgainError(Exception):
+
+class LinesMatterError(Exception):
     """Line numbers matter; the message says why."""
 
 
@@ -43,105 +57,156 @@ class Resources:
     slots: Slots
     claims: Claims | None
     progress: Progress
-    executor: MakeProvider | None = None
+    executor: MakeExecutor | None = None
 
 
-def run_stages(call: Compile, resources: Resources) -> tuple[Compile, Report]:
-    """Carry out the stages, again if line numbers turn out to matter; the last attempt and its report.
+def run_stages(call: Compile, resources: Resources) -> Report:
+    """Carry out the stages and deliver what they give.
 
     Raises OSError for trouble with the scratch directory, LostResultError when a result is lost.
     """
-    while True:
-        report = Report(stderr=resources.messages)
-        try:
-            _attempt(call, resources, report)
-            return call, report
-        except BeginAgainError as reason:
-            resources.progress.note(f"{reason}: compiling again with the right lines")
-            call = call.again()
-
-
-def _attempt(call: Compile, resources: Resources, report: Report) -> None:
-    schedule = Schedule(call, resources.slots, resources.claims, resources.executor)
-    delivery = Delivery(call, resources.invocation, schedule.order, report)
-    checked: set[StageRun] = set()
-    ended: list[StageRun] = []  # to be stored, after other stages have been started
+    delivery = Delivery(call, resources)
+    schedule = Schedule(call, resources.slots, resources.claims, resources.executor, delivery.check)
     try:
-        while True:
-            is_going_on = True
-            while is_going_on:
-                schedule.look_up()
-                for run in call.runs:
-                    if run.state == State.DONE and run not in checked:
-                        _check(call, run, report)
-                        checked.add(run)
-                        resources.progress.ended(run, call)
-                is_going_on = schedule.start()
-            while ended:
-                schedule.store_result(ended.pop(0))
-            has_advanced = delivery.advance()
-            if delivery.has_ended:
-                break
-            if not has_advanced:
-                ended = schedule.wait()
-    except BaseException as error:
-        begins_again = _shows_lines(error, call)
-        while ended and begins_again:
-            schedule.store_result(ended.pop(0))
-        schedule.finish(begins_again, begins_again=begins_again)
-        _note_events(call)
-        if begins_again and not isinstance(error, BeginAgainError):
-            raise BeginAgainError(str(error)) from error
+        while not delivery.has_ended:
+            try:
+                schedule.advance()
+                if not delivery.advance(schedule):
+                    schedule.wait()
+            except (LinesMatterError, LostResultError) as reason:
+                # A lost result that was made from other lines cannot be made again from those of this call.
+                if not any(run.has_other_lines for run in call.runs):
+                    raise
+                resources.progress.note(f"{reason}: compiling again with the right lines")
+                schedule.begin_again()
+                delivery.begin_again()
+        schedule.finish()
+    except BaseException:
+        schedule.stop()
         raise
-    schedule.finish()
-    _note_events(call)
+    report = delivery.report
+    for run in call.runs:
+        run.event = _event_of(run, call) if run.completed else None
     report.stages = [run.event for run in call.runs if run.event]
+    return report
 
 
-def _check(call: Compile, run: StageRun, report: Report) -> None:
-    """Raise BeginAgainError if a result shows that line numbers matter, before more stages start."""
-    if run.tool_run and run.tool_run.path_dependence:
-        object_path.remember(run.stage, call.environ, call.store)
-        report.leave_to_nvcc = "host_side_output"
-    shows_lines = run.has_warned or PLACES in run.wrapper_effects
-    if run.stage.tool.shows_lines and shows_lines and any(other.has_other_lines for other in call.runs):
-        raise BeginAgainError("there are diagnostics" if run.has_warned else "a wrapper may have lines shown")
+class Delivery:
+    """The products and messages of one call; collects messages and the status in the report."""
+
+    def __init__(self, call: Compile, resources: Resources) -> None:
+        self._call = call
+        self._resources = resources
+        self._runs = {run.number: run for run in call.runs}
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        self.report = Report(stderr=self._resources.messages)
+        self.has_ended = False
+        self._next = 0  # the step to deliver next
+
+    def check(self, run: StageRun) -> None:
+        """Raise LinesMatterError if a result shows lines of other text, before more stages start."""
+        self._resources.progress.ended(run, self._call)
+        if run.tool_run and run.tool_run.path_dependence:
+            object_path.remember(run.stage, self._call.environ, self._call.store)
+            self.report.leave_to_nvcc = "host_side_output"
+        shows_lines = run.stage.tool.shows_lines and (run.has_warned or PLACES in run.wrapper_effects)
+        if shows_lines and any(other.has_other_lines for other in self._call.runs):
+            raise LinesMatterError(
+                "there are diagnostics" if run.has_warned else "a wrapper may have lines shown"
+            )
+
+    def advance(self, schedule: Schedule) -> bool:
+        """Deliver the steps that are done; whether there were any."""
+        before, steps = self._next, self._call.plan.steps
+        while self._next < len(steps) and not self.has_ended:
+            step = steps[self._next]
+            if isinstance(step, DependencyFile):
+                # Right after preprocessing, like nvcc: it is there even if the compile then fails.
+                lists = [self._call.intermediates.passes[path].listed for path in step.preprocessed]
+                rule = products.rule(passes.union(lists), self._resources.invocation)
+                self._write([Product(step.path, rule)])
+            elif self._runs[self._next].state == State.DONE:
+                self._deliver(self._runs[self._next])
+            else:
+                break
+            self._next += 1
+            schedule.delivered_up_to = self._next
+        self.has_ended = self.has_ended or self._next == len(steps)
+        return self._next != before
+
+    def _deliver(self, run: StageRun) -> None:
+        """Deliver a stage; the call ends if it failed or its product cannot be written."""
+        completed, report = run.completed, self.report
+        assert completed
+        if report.leave_to_nvcc:
+            self.has_ended = True
+            return
+        report.stdout += self._call.without_scratch(completed.stdout)
+        report.stderr += self._call.without_scratch(completed.stderr)
+        if completed.status == 0:
+            self._write(_products_of(run, self._call))
+            return
+        self.has_ended = True
+        report.status = completed.status
+        # With -t, nvcc returns 255 whatever fails.
+        invocation = self._resources.invocation
+        is_odd = invocation.threads != 1 and "threads" in invocation.options
+        # The observer may have made a tool fail: one linked with musl, or with AddressSanitizer.
+        logs = run.tool_run.logs if run.tool_run and not self._call.watch.is_blind else ()
+        is_odd |= any(log.read().incomplete for log in logs)
+        if is_odd or not _is_source_error(run.stage, completed, self._call.plan.scratch):
+            report.leave_to_nvcc = "odd_failure"
+
+    def _write(self, wanted: list[Product]) -> None:
+        """Write products to the user's paths; if that fails, nvcc has to report why."""
+        try:
+            products.write_all(wanted)
+        except OSError:
+            self.report.leave_to_nvcc = "unwritable_output"
+            self.has_ended = True
 
 
-def _shows_lines(error: BaseException, call: Compile) -> bool:
-    """Whether to begin again after an error; also if a lost result was made from other lines.
+def _products_of(run: StageRun, call: Compile) -> list[Product]:
+    wanted, stage = [], run.stage
+    for output in stage.outputs:
+        if not output.destination or (output.is_in_place and not run.is_hit):
+            continue
+        content = run_stage.content_of(call, output)
+        blob = call.store.path(store.BLOB, call.intermediates.digest_of(output.path))
+        wanted.append(Product(output.destination, content, blob, unlink_first=stage.tool.unlinks_output))
+    return wanted
 
-    A new run reads this call's lines, so it cannot reproduce that result.
-    """
-    is_of_lines = isinstance(error, LostResultError) and call.ignores_lines
-    return isinstance(error, BeginAgainError) or (
-        is_of_lines and any(run.has_other_lines for run in call.runs)
+
+def _is_source_error(stage: Stage, completed: Completed, scratch: str) -> bool:
+    """Whether a tool reported errors in the source and nothing else, so that nvcc would fail the same."""
+    return (
+        stage.tool.reports_user_errors
+        and completed.status > 0
+        and bool(completed.stderr.strip())
+        and os.fsencode(scratch) not in completed.stderr
+        and not any(trouble in completed.stderr for trouble in (*_MACHINE_TROUBLE, *_OWN_OPTIONS))
     )
 
 
-def _note_events(call: Compile) -> None:
-    """Set the event of each stage that has ended. One that ran before the call began again counts as run."""
-    for run in call.runs:
-        if not run.completed:
-            continue
-        before = call.ran_before.get(run.output) if run.is_hit else None
-        is_hit = run.is_hit and not before
-        run.event = event = StageEvent(
-            run.stage.kind,
-            (SHARED if run.ran_elsewhere else HIT) if is_hit else FAILED if run.has_failed else RAN,
-            run.completed.seconds,
-            model.architecture_of(run.stage, call.plan.stages),
-            run.completed.cpu,
-        )
-        event.start, event.slot = run.started, -1 if is_hit else run.slot_number
-        costs = run.tool_run.costs if run.tool_run and not is_hit else None
-        if costs:
-            event.where, event.slot = costs.where, -1
-            event.away = costs.text()
-        elif before:
-            event.where, event.slot, event.away = before.where, before.slot, before.away
-        elif not is_hit:
-            event.away = run.why_here
+def _event_of(run: StageRun, call: Compile) -> StageEvent:
+    """The event of a stage that has ended."""
+    assert run.completed
+    event = StageEvent(
+        run.stage.kind,
+        (SHARED if run.ran_elsewhere else HIT) if run.is_hit else FAILED if run.has_failed else RAN,
+        run.completed.seconds,
+        model.architecture_of(run.stage, call.plan.stages),
+        run.completed.cpu,
+    )
+    costs = run.tool_run.costs if run.tool_run else None
+    event.start, event.slot = run.started, -1 if costs or run.is_hit else run.slot_number
+    if costs:
+        event.where, event.away = costs.where, costs.text()
+    elif not run.is_hit:
+        event.away = run.why_here
+    return event
 
 
 class Progress:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from nvccache.observation.observer import Watch
     from nvccache.records.base_dir import Relocation
-    from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
 
 
@@ -35,7 +34,7 @@ class Compile:
     """One call.
 
     It assumes that line numbers do not matter: results may come from text with other ones. A diagnostic
-    refutes that, and a wrapper that asks for debug information; then the call begins again (`again`).
+    refutes that, and a wrapper that asks for debug information (attempt.py).
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class Compile:
         *,
         is_recaching: bool = False,
         files: CurrentState | None = None,
-        ignores_lines: bool = True,
     ) -> None:
         self.plan = plan
         self.environ = environ
@@ -59,9 +57,8 @@ class Compile:
         self.relocation = relocation
         self.cwd = os.getcwd()
         self.is_recaching = is_recaching
-        self.ignores_lines = ignores_lines and not any(stage.lines_matter for stage in plan.stages)
+        self.ignores_lines = not any(stage.lines_matter or stage.kind == OPAQUE for stage in plan.stages)
         self.runs = [StageRun(at, step) for at, step in enumerate(plan.steps) if isinstance(step, Stage)]
-        self.ran_before: dict[str, StageEvent] = {}  # stages that ran before the call began again, by output
         self.wrapper_effects: set[str] = set()  # in its stages so far, see wrappers.py
         # `files`: the state of files in which records were looked up before.
         self.now = CurrentState(environ, store, files)
@@ -69,23 +66,10 @@ class Compile:
         self.intermediates = Intermediates(store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
         self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns)
-        self.intermediates_lock = threading.RLock()  # held while intermediates are written to disk
-
-    def again(self) -> Compile:
-        """The same call without its assumption."""
-        call = Compile(
-            self.plan,
-            self.environ,
-            self.store,
-            self.watch,
-            self.since_ns,
-            self.relocation,
-            is_recaching=self.is_recaching,
-            ignores_lines=False,
-        )
-        call.intermediates.reuse_files_of(self.intermediates)
-        call.ran_before = {run.output: run.event for run in self.runs if run.event and not run.is_hit}
-        return call
+        # By output, one for each stage: held while its outputs are written for another stage.
+        self.locks: dict[str, threading.RLock] = {}
+        for stage in plan.stages:
+            self.locks |= dict.fromkeys((out.path for out in stage.outputs), threading.RLock())
 
     @property
     def remote(self) -> TieredStore | None:

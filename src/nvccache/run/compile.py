@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.machine.process import Completed
     from nvccache.records.request import Request
-    from nvccache.run.stage_run import MakeProvider
+    from nvccache.run.stage_run import MakeExecutor
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
@@ -134,7 +134,7 @@ def _compile(
     resources = Resources(
         request.invocation, transcript.messages, call_slots, claims, progress, _executor(config)
     )
-    call, report = attempt.run_stages(call, resources)
+    report = attempt.run_stages(call, resources)
     report.product = product
     if report.leave_to_nvcc or report.status != 0:
         report.reason_against_record = "the compile failed"
@@ -172,7 +172,7 @@ def _run_query(
     return report
 
 
-def _executor(config: Config) -> MakeProvider | None:
+def _executor(config: Config) -> MakeExecutor | None:
     """Remote execution, if set; its package is optional, and loaded only here."""
     if not config.executor:
         return None
@@ -185,8 +185,8 @@ def _executor(config: Config) -> MakeProvider | None:
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None
-    make_source: MakeProvider = source.make_source(config)
-    return make_source
+    make_executor: MakeExecutor = source.make_executor(config)
+    return make_executor
 
 
 def _store(request: Request) -> store.Store:

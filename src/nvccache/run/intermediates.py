@@ -43,7 +43,6 @@ class Intermediates:
         self._contents: dict[str, bytes] = {}  # canonical, of files made in this call
         self._on_disk: set[str] = set()
         self._adopted: set[str] = set()
-        self._earlier: dict[str, str] = {}  # digests of files on disk from an earlier attempt
 
     def digest_of(self, path: str) -> str:
         return self._digests[path]
@@ -64,8 +63,14 @@ class Intermediates:
     def expect(self, path: str, digest: str) -> None:
         """Note the digest of a file that a stage with a hit would have written."""
         self._digests[path] = digest
-        if self._earlier.get(path) == digest:
-            self._on_disk.add(path)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Forget files that are about to be made again from something else."""
+        for path in paths:
+            self._digests.pop(path, None)
+            self._contents.pop(path, None)
+            self.passes.pop(path, None)
+            self._on_disk.discard(path)
 
     def read_written(self, output: Output) -> bytes:
         """Read a file that a stage wrote, and return its canonical content; raises OSError."""
@@ -109,10 +114,6 @@ class Intermediates:
         if path in self._on_disk or path in self._contents or not self.has_digest(path):
             return True
         return self._store.has_blob(self._digests[path])
-
-    def reuse_files_of(self, other: Intermediates) -> None:
-        """Reuse files that another attempt wrote into the same directory, where their digests match."""
-        self._earlier = {path: other._digests[path] for path in other._on_disk if path in other._digests}
 
     def materialise(self, path: str, output: Output) -> bool:
         """Write a file for a tool to read, unless it is there; False if the store has lost its content."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 
 from nvccache import module_id, passes
 from nvccache.files import keys
@@ -72,21 +73,22 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
 
 def make_inputs(call: Compile, stage: Stage) -> None:
     """Write a stage's inputs to disk; raises LostResultError or OSError."""
-    read = call.read_by(stage)
-    with call.intermediates_lock:
-        path = module_id.file_of(stage)
-        if path and not os.path.exists(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as stream:
-                stream.write(call.module_id_of(stage))
-        for path in (*read, *read):
-            _make(call, path)  # twice: rerunning a stage for one can overwrite another with its stored form
+    path = module_id.file_of(stage)
+    if path and not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        new = f"{path}.{threading.get_ident()}"  # several stages may write it at the same time
+        with open(new, "wb") as stream:
+            stream.write(call.module_id_of(stage))
+        os.rename(new, path)
+    read = [path for path in call.read_by(stage) if path in call.outputs]  # else opaque stages write it
+    for path in (*read, *read):
+        _make(call, path)  # twice: rerunning a stage for one can overwrite another with its stored form
 
 
-def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
+def run_again(call: Compile, stage: Stage) -> None:
     """Run a stage whose output is lost, and store it; raises LostResultError if the bytes differ."""
     expected = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
-    ran = run(call, stage, handle)
+    ran = run(call, stage)
     digests = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
     if ran.completed.status != 0 or digests[: len(expected)] != expected:
         raise LostResultError(f"running {stage.kind} again did not give the same result")
@@ -95,21 +97,18 @@ def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> Tool
         if content is not None and stage.grammar.is_cached:
             digest = call.intermediates.digest_of(output.path)
             call.store.add_blob(digest, content, compress=not output.destination)
-    return ran
 
 
-def lost_producers(call: Compile, stage: Stage) -> list[Stage]:
-    """The stages to run again before this one, such as passes, whose text is not stored."""
-    read = [path for path in call.read_by(stage) if path in call.outputs]
-    return [call.outputs[path][0] for path in read if not call.intermediates.can_make(path)]
+def has_inputs(call: Compile, stage: Stage) -> bool:
+    """Whether no stage has to run again before this one, such as a pass, whose text is not stored."""
+    return all(map(call.intermediates.can_make, call.read_by(stage)))
 
 
 def content_of(call: Compile, output: Output) -> bytes:
     """The content of an output, made again if the store has lost it; raises LostResultError."""
     content = call.intermediates.content_of(output.path)
     if content is None:
-        with call.intermediates_lock:
-            run_again(call, call.outputs[output.path][0])
+        run_again(call, call.outputs[output.path][0])
         content = call.intermediates.content_of(output.path)
     assert content is not None
     return content
@@ -117,13 +116,12 @@ def content_of(call: Compile, output: Output) -> bytes:
 
 def _make(call: Compile, path: str) -> None:
     """Write an intermediate to disk unless it is there."""
-    if path not in call.outputs:
-        return  # written by an opaque stage, which always runs
     stage, output = call.outputs[path]
-    if not call.intermediates.materialise(path, output):
-        run_again(call, stage)
+    with call.locks[path]:
         if not call.intermediates.materialise(path, output):
-            raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
+            run_again(call, stage)
+            if not call.intermediates.materialise(path, output):
+                raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
 
 
 def argv_to_run(call: Compile, stage: Stage) -> list[str]:

@@ -1,233 +1,384 @@
-"""Which stage runs when, depending on its inputs, and on slots, memory and other processes.
+"""Which stage runs when, and where its result comes from.
 
-A stage is looked up as soon as the digests of all its inputs are known. If the cache does not have it, the
-providers (providers.py) are queried for it, and the schedule waits for what they offer. Results are stored in
-the background, after the stages that were waiting for them have started.
+A stage is looked up in the cache directory as soon as everything that it reads is known. If its result is not
+there, one job at a time gets it, on a thread of its own that mostly waits:
+
+    a query of remote caches
+    waiting for another process that runs the stage now (store/inflight.py)
+    an executor, if one is set and no core is idle here (remote_execution/source.py)
+    its tool, which needs a slot and enough memory (machine/slots.py)
+
+Results are stored while there is nothing else to do, after the stages that need them have started.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import queue
+import signal
+import threading
 import time
 
-from nvccache.machine.process import Completed
-from nvccache.plan.model import OPAQUE
+from nvccache import module_id
+from nvccache.machine import slots
+from nvccache.machine.process import Completed, Handle
+from nvccache.plan.model import ANY_WRAPPER, OPAQUE
 from nvccache.records.record import Entry
-from nvccache.run import find_stage, providers, publish_stage, run_stage
+from nvccache.run import find_stage, publish_stage, run_stage
 from nvccache.run.find_stage import SAME_ID
-from nvccache.run.jobs import Background, Job, Jobs
-from nvccache.run.order import Order
-from nvccache.run.providers import Capacity, LocalRunner, OtherProcesses, RemoteCache
-from nvccache.run.stage_run import PendingResult, ResultProvider, State
+from nvccache.run.stage_run import State
+from nvccache.store import inflight
+from nvccache.store.inflight import Wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.machine.slots import Slots
-    from nvccache.plan.model import Stage
+    from collections.abc import Callable
+
+    from nvccache.machine.slots import Slot, Slots
     from nvccache.run.call import Compile
-    from nvccache.run.stage_run import MakeProvider, StageRun, ToolRun
+    from nvccache.run.stage_run import MakeExecutor, StageRun, ToolRun, Work
     from nvccache.store.inflight import Claims
+
+_LONG_SECONDS = 0.5  # long compared with a query of a remote
+_POLL_FOR_SLOTS_SECONDS = 0.1
+_POLL_SECONDS = 0.02  # for claims of other processes
+_CLEANING_SECONDS = 1.0  # how long a tool may take to remove its temporary files
+
+
+class Job:
+    """Work for one stage outside the main thread: a result, none, or an error when it has ended."""
+
+    def __init__(self, run: StageRun, work: Work, release: Callable[[], None]) -> None:
+        self.run = run
+        self.release = release  # what it holds, such as a slot
+        self.handle = Handle()
+        self.result: Entry | ToolRun | None = None
+        self.error: BaseException | None = None
+        self._work = work
+
+    def start(self, ended: queue.SimpleQueue[Job]) -> None:
+        """Start the thread, which can fail under a limit of memory or processes."""
+        self.thread = threading.Thread(target=self._do, args=(ended,), daemon=True)
+        self.thread.start()
+
+    def _do(self, ended: queue.SimpleQueue[Job]) -> None:
+        try:
+            self.result = self._work(self.handle)
+        except BaseException as error:  # raised again by the main thread
+            self.error = error
+        ended.put(self)
 
 
 class Schedule:
     """The stages of one call; for the main thread only."""
 
     def __init__(
-        self, call: Compile, slots: Slots, claims: Claims | None, executor: MakeProvider | None = None
+        self,
+        call: Compile,
+        call_slots: Slots,
+        claims: Claims | None,
+        executor: MakeExecutor | None = None,
+        on_result: Callable[[StageRun], None] = lambda run: None,
     ) -> None:
-        self.order = Order(call)
+        self.delivered_up_to = 0  # the products of stages before this one have been delivered
+        self.by_urgency = sorted(call.runs, key=_urgency)
         self._call = call
-        self._capacity = Capacity(slots)
-        self._remote_cache = RemoteCache(call, self.order)
-        self._others = OtherProcesses(claims)
-        self._here = LocalRunner(call, self._capacity)
-        self._makers: list[ResultProvider] = [self._here]  # queried in this order
-        if executor:
-            self._makers = [
-                LocalRunner(call, self._capacity, on_idle_core=True),
-                executor(call),
-                self._here,
-            ]
-        self._providers = (self._remote_cache, self._others, *self._makers)
-        self._jobs = Jobs()
-        self._pending: dict[Job, PendingResult] = {}
-        self._background = Background()
+        self._slots = call_slots
+        self._claims = claims
+        self._executor = executor(call) if executor else None
+        self._on_result = on_result  # may raise, before a stage starts that would read the result
+        self._by_output = {output.path: run for run in call.runs for output in run.stage.outputs}
+        self._before = {run: self._runs_before(run) for run in call.runs}
+        self._limit = len(call.plan.steps)  # the first stage that failed; those after it do not run
+        self._jobs: set[Job] = set()
+        self._ended: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._unstored: list[StageRun] = []
+        self._memory: dict[Slot, int] = {}  # bytes that the tool in each slot may need
+        self._spare: Slot | None = None  # the call's own slot is kept between its stages
+        self._is_full = False  # whether the last request for a slot failed
 
-    def look_up(self) -> None:
-        """Look up all stages that can be; repeats, since a hit may let others be looked up."""
-        before = -1
-        while before != self.order.count_done():
-            before = self.order.count_done()
-            for run in self.order.runs:
-                if self.order.can_be_looked_up(run) and not self._look_up(run):
-                    query = self._remote_cache.offer(run)
-                    if query:
-                        self._begin(query)
+    def advance(self) -> None:
+        """Look up all stages that can be, and start those that have no result while there are slots."""
+        self._is_full, has_changed = False, True
+        while has_changed:
+            has_changed = False
+            for run in self._call.runs:
+                if run.state == State.WAITING and self.can_be_looked_up(run):
+                    has_changed |= self._look_up(run)
+            if has_changed:
+                continue  # other stages may be looked up now
+            for run in self.by_urgency:
+                if self._needs_slot(run):
+                    has_changed |= self._start(run)
+        if self._spare and not self._memory and not any(map(self._needs_slot, self._call.runs)):
+            self._spare.release()
+            self._spare = None
 
-    def start(self) -> bool:
-        """Start stages that have no result; whether results were found meanwhile, for others to use."""
-        before = self.order.count_done()
-        self._capacity.is_full = False
-        for run in filter(self.order.may_run, self.order.by_urgency):
-            for pending in [each for each in run.pending if each.has_ended()]:
-                self._end(pending)
-                self._look_up(run)
-            if run.waits_for_slot:
-                self._start(run)
-        if before != self.order.count_done():
-            return True
-        if not any(run.waits_for_slot for run in self.order.runs):
-            self._capacity.release_spare()
-        return False
+    def wait(self) -> None:
+        """Wait until a job ends, or until a slot may be free.
 
-    def wait(self) -> list[StageRun]:
-        """Wait for a stage to end; the stages that have, which may make others ready.
-
-        Raises RuntimeError instead of waiting forever; nvcc runs the call then.
+        Raises errors of the job, and RuntimeError instead of waiting forever; nvcc runs the call then.
         """
-        open_runs = [run for run in filter(self.order.may_run, self.order.runs) if run.state == State.READY]
-        if not self._jobs.are_running and not open_runs:
+        needs_slot = any(map(self._needs_slot, self._call.runs))
+        if not self._jobs and not needs_slot:
             raise RuntimeError("no stage can go on")
-        ended = []
-        for job in self._jobs.wait(self._idle_seconds(open_runs)):
-            pending = self._pending.pop(job)
-            if self._end(pending):
-                ended.append(pending.run)
-        return ended
+        while self._unstored and self._ended.empty():
+            self._store_one()
+        polls = needs_slot and (not self._jobs or self._slots.may_become_free())
+        with contextlib.suppress(queue.Empty):
+            job = self._ended.get(timeout=_POLL_FOR_SLOTS_SECONDS if polls else None)
+            if job in self._jobs:
+                self._end(job)
 
-    def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
-        """End running tools, store results, release everything; unless `is_wanted`, drop unstored results."""
-        if not begins_again:
-            for provider in self._providers:
-                provider.stop()
-        # Where the user ends the call, a second signal kills tools that do not end.
-        self._jobs.stop(not is_wanted)
-        self._background.finish(is_wanted)
-        for provider in self._providers:
-            provider.close()
-        if is_wanted and self._background.errors:
-            raise self._background.errors[0]
+    def begin_again(self) -> None:
+        """Forget the results made from text with other line numbers, and what was made from them."""
+        self._call.ignores_lines = False
+        self._store_all()
+        forgotten: list[StageRun] = []
+        for run in self._call.runs:
+            if run.has_other_lines or any(maker in forgotten for maker in self._makers(run)):
+                forgotten.append(run)
+        self._stop([job for job in self._jobs if job.run in forgotten])
+        for run in forgotten:
+            self._give_up_claim(run)
+            run.reset()
+            self._call.intermediates.forget(output.path for output in run.stage.outputs)
+        self.delivered_up_to = 0
 
-    def store_result(self, run: StageRun) -> None:
-        """Store a stage's result in the background; other processes may be waiting for it."""
-        if not run.is_cached or not run.tool_run or run.has_failed:
-            return
+    def finish(self) -> None:
+        """Store what has not been stored, and end what is not needed any more."""
+        self._store_all()
+        self.stop()
 
-        def publish() -> None:
-            try:
-                publish_stage.publish(self._call, run)
-            finally:
-                self._others.give_up(run)
+    def stop(self) -> None:
+        """End all jobs, and release everything."""
+        if self._jobs and self._call.remote:
+            self._call.remote.stop_queries()
+        self._stop(list(self._jobs))
+        self._slots.release_all()
+        if self._claims:
+            self._claims.release_all()
+        if self._executor:
+            self._executor.close()
 
-        # The input records of passes take longest to make.
-        self._background.add(1 if run.stage.is_preprocessor else 0, publish)
+    def can_be_looked_up(self, run: StageRun) -> bool:
+        """Whether all that have to be done before it are, except stages that will not run."""
+        before = self._before[run]
+        if run.number > self._limit or any(
+            other.state != State.DONE and other.number < self._limit for other in before
+        ):
+            return False
+        # One that stays in order may read products, which have to be delivered before.
+        return not run.stage.grammar.stays_in_order or all(
+            other.number < self.delivered_up_to for other in before
+        )
 
-    def _idle_seconds(self, open_runs: list[StageRun]) -> float:
-        """The longest time to wait before polling again."""
-        waits = [pending.poll_seconds for run in open_runs for pending in run.pending]
-        waits_for_slots = any(run.waits_for_slot for run in open_runs) and self._capacity.may_become_free()
-        if waits_for_slots:
-            waits.append(providers.POLL_FOR_SLOTS_SECONDS)
-        return min(waits, default=PendingResult.poll_seconds)
+    def _runs_before(self, run: StageRun) -> set[StageRun]:
+        """The stages that have to be done before this one can be looked up."""
+        stage = run.stage
+        earlier = [other for other in self._call.runs if other.number < run.number]
+        if stage.grammar.stays_in_order:  # its inputs and outputs are not all known
+            return set(earlier)
+        before = {*self._makers(run), *(each for each in earlier if each.stage.grammar.stays_in_order)}
+        if stage.tool.waits_for_passes:
+            end = self._call.plan.end_of_passes(run.number)
+            before.update(
+                each for each in self._call.runs if each.stage.is_preprocessor and each.number < end
+            )
+        if module_id.file_of(stage):
+            # Not all passes: cudafe++, which finds most errors, can run before those for the device.
+            first = module_id.first_pass_of(self._call.plan, stage)
+            before.update([self._by_output[first.outputs[0].path]] if first else [])
+        if stage.wrapper == ANY_WRAPPER:  # it may use the same file as another, one after the other
+            same = [each for each in earlier if each.stage.wrapper == ANY_WRAPPER]
+            before.update(each for each in same if each.stage.is_preprocessor == stage.is_preprocessor)
+        return before
+
+    def _makers(self, run: StageRun) -> list[StageRun]:
+        """The stages that write what a stage reads."""
+        return [self._by_output[path] for path in self._call.read_by(run.stage) if path in self._by_output]
+
+    def _needs_slot(self, run: StageRun) -> bool:
+        return run.state == State.READY and not run.job and run.number < self._limit
 
     def _look_up(self, run: StageRun) -> bool:
-        """Look a stage up in the store; whether it hit."""
-        run.state = State.READY
-        if run.components is None:
+        """Look a stage up in the cache directory; whether it hit. If it does not, remotes are queried."""
+        is_first = run.state == State.WAITING
+        if is_first:
             find_stage.make_keys(self._call, run)
             run.may_share = run.is_cached
+            run.state = State.READY
         entry = find_stage.find(self._call, run)
-        return entry is not None and self._end_with_hit(run, entry)
+        if entry:
+            self._take_entry(run, entry)
+        elif is_first and self._call.remote and run.is_cached and not self._reads_quick_output(run):
+            self._begin(run, lambda _: find_stage.find_remote(self._call, run), lambda: None)
+        return entry is not None
 
-    def _end_with_hit(self, run: StageRun, entry: Entry) -> bool:
+    def _reads_quick_output(self, run: StageRun) -> bool:
+        """Whether a stage reads the output of another, not a pass, that has just run in a short time.
+
+        No cache had that one's result, so none is likely to have this one's, and a query takes long compared
+        with what it could save. Where the other took long a query is made: an edit of host code, for example,
+        does not change device code.
+        """
+        makers = [maker for maker in self._makers(run) if not maker.stage.is_preprocessor]
+        return any(maker.tool_run and maker.tool_run.completed.seconds < _LONG_SECONDS for maker in makers)
+
+    def _start(self, run: StageRun) -> bool:
+        """Start a job for a stage, if there is a slot; whether its result was found instead."""
+        slot = self._take_slot(run)
+        sent = None
+        if self._executor and not (slot and slot.pool_slot) and run_stage.has_inputs(self._call, run.stage):
+            sent = self._executor.offer(run)
+        if not slot and not sent:
+            return False
+        if slot and sent:
+            self._give_back(slot)
+            slot = None
+
+        def run_here(handle: Handle) -> ToolRun:
+            return run_stage.run(self._call, run.stage, handle)
+
+        work, release = sent or (run_here, lambda: self._give_back(slot))
+        run.started = run.started or time.monotonic()
+        # A process claims a stage only when it can run it at once: no two processes wait for each other
+        # (docs/development/decisions/running-stages.md).
+        if self._claims and run.may_share and not run.claim:
+            claim = self._claims.take(run.claim_key)
+            if isinstance(claim, Wait):
+                release()
+                run.ran_elsewhere = True
+                self._begin(run, functools.partial(_wait_for, claim, run), claim.close)
+                return False
+            run.claim = claim
+            if claim and self._look_up(run):  # stored since it was looked up
+                release()
+                return True
+        if slot:
+            run.slot_number = slot.number
+            if run.stage.kind == OPAQUE:
+                self._store_all()  # it may change files that are about to be stored
+        self._begin(run, work, release)
+        return False
+
+    def _begin(self, run: StageRun, work: Work, release: Callable[[], None]) -> None:
+        job = Job(run, work, release)
+        job.start(self._ended)
+        self._jobs.add(job)
+        run.job = job
+
+    def _end(self, job: Job) -> None:
+        """Take the result of a job that has ended; raises its error."""
+        run = job.run
+        run.job = None
+        self._jobs.discard(job)
+        job.release()
+        if job.handle.is_ended:
+            return
+        if job.error:
+            raise job.error
+        if isinstance(job.result, Entry):
+            find_stage.accept(self._call, run.stage, job.result)
+            self._take_entry(run, job.result)
+        elif job.result:
+            self._take_run(run, job.result)
+        elif run.ran_elsewhere:
+            self._look_up(run)
+
+    def _take_entry(self, run: StageRun, entry: Entry) -> None:
         run.entry, result = entry, entry.result
         run.completed = Completed(0, result.stdout, result.stderr, result.seconds, result.cpu)
         run.state = State.DONE
         run.contains_id |= entry.lookup_key.scope == SAME_ID
         run.set_input_record(entry.input_record)
-        self._drop_pending(run)
-        self._others.give_up(run)
+        self._give_up_claim(run)
         run.started = run.started or time.monotonic()
-        return True
+        self._on_result(run)
 
-    def _start(self, run: StageRun) -> None:
-        """Start a stage, or wait for another process that runs it; not without a slot and memory."""
-        maker = next((offer for offer in (provider.offer(run) for provider in self._makers) if offer), None)
-        if not maker:
-            return
-        lost = run_stage.lost_producers(self._call, run.stage)
-        if lost:
-            maker.cancel()
-            self._run_lost(lost)
-            return
-        had_claim = run.claim
-        elsewhere = self._others.offer(run)
-        # It may have been stored since it was looked up.
-        is_found = not elsewhere and run.claim is not had_claim and self._look_up(run)
-        if elsewhere or is_found:
-            maker.cancel()
-        if not is_found:
-            self._begin(elsewhere or maker)
-
-    def _begin(self, pending: PendingResult) -> None:
-        run = pending.run
-        if pending.runs_here and run.stage.kind == OPAQUE:
-            self._background.finish()  # it may change files that are about to be stored
-        if pending.is_timed:
-            run.started = run.started or time.monotonic()
-        pending.begin(self._jobs)
-        run.pending.append(pending)
-        if pending.job:
-            self._pending[pending.job] = pending
-
-    def _run_lost(self, stages: list[Stage]) -> None:
-        """Run stages again whose digests are known but whose outputs are lost or never stored."""
-        for stage in stages:
-            run = self.order.run_writing(stage.outputs[0].path)
-            if run.runs_here:
-                continue
-            lost = run_stage.lost_producers(self._call, stage)
-            self._run_lost(lost)
-            rerun = None if lost else self._here.offer(run, again=True)
-            if rerun:
-                self._begin(rerun)
-
-    def _end(self, pending: PendingResult) -> bool:
-        """End a pending; whether that ends its stage. Raises errors of the pending's job."""
-        run = pending.run
-        run.pending.remove(pending)
-        has_result = pending.end()
-        if run.state == State.DONE:
-            return False
-        if has_result and not run.winner:
-            run.winner = pending
-            self._drop_pending(run)
-        if run.winner:
-            return not run.runs_here and self._take(run)
-        return False
-
-    def _drop_pending(self, run: StageRun) -> None:
-        """Cancel what is pending for a stage that has its result; what has a job stays until that ends."""
-        for pending in run.pending:
-            pending.cancel()
-        run.pending = [pending for pending in run.pending if pending.job]
-
-    def _take(self, run: StageRun) -> bool:
-        """Take the result of the first pending that had one; whether that ends the stage."""
-        winner, run.winner = run.winner, None
-        assert winner
-        result = winner.result()
-        return self._end_with_hit(run, result) if isinstance(result, Entry) else self._done(run, result)
-
-    def _done(self, run: StageRun, tool_run: ToolRun) -> bool:
-        """Take the result of a run, which ends the stage."""
-        run.tool_run = tool_run
+    def _take_run(self, run: StageRun, tool_run: ToolRun) -> None:
+        run.tool_run, run.completed = tool_run, tool_run.completed
         run.state = State.DONE
-        run.completed = tool_run.completed
-        for provider in self._makers:
-            provider.note_end(run)
+        if self._executor:
+            self._executor.note_end(run)
         if run.has_failed:
-            for dropped in self.order.drop_after(run):
-                for pending in dropped.pending:
-                    pending.cancel()
-            self._others.give_up(run)
-        return True
+            self._limit = min(self._limit, run.number)
+            for job in self._jobs:
+                if job.run.number > self._limit:
+                    job.handle.end()
+            self._give_up_claim(run)
+        elif run.is_cached:
+            self._unstored.append(run)
+        self._on_result(run)
+
+    def _store_one(self) -> None:
+        """Store a result. The input records of passes take longest to make, so they come last."""
+        run = min(self._unstored, key=lambda run: run.stage.is_preprocessor)
+        self._unstored.remove(run)
+        try:
+            publish_stage.publish(self._call, run)
+        finally:
+            self._give_up_claim(run)
+
+    def _store_all(self) -> None:
+        while self._unstored:
+            self._store_one()
+
+    def _give_up_claim(self, run: StageRun) -> None:
+        """Release the claim: the stage has been stored, or never will be."""
+        claim, run.claim = run.claim, None
+        if claim and self._claims:
+            self._claims.release(claim)
+
+    def _stop(self, jobs: list[Job]) -> None:
+        """End jobs and wait for their threads; kill tools that take long."""
+        for job in jobs:
+            job.handle.end()
+        kills_at = time.monotonic() + _CLEANING_SECONDS
+        for job in jobs:
+            job.thread.join(max(0.0, kills_at - time.monotonic()))
+            if job.thread.is_alive():
+                job.handle.end(signal.SIGKILL)
+                job.thread.join()
+            self._end(job)
+
+    def _take_slot(self, run: StageRun) -> Slot | None:
+        """A slot for a stage; None if it has to wait for one, or for memory."""
+        slot, self._spare = self._spare or (None if self._is_full else self._slots.take()), None
+        if not slot:
+            self._is_full = True
+            return None
+        tool, reserved = run.stage.tool, sum(self._memory.values())
+        memory = slots.memory_of(
+            tool.memory_factor, self._call.input_bytes(run.stage), is_heavy=tool.is_heavy
+        )
+        if reserved and not slots.has_memory(memory, reserved):
+            self._keep_or_release(slot)
+            return None
+        self._memory[slot] = memory
+        return slot
+
+    def _give_back(self, slot: Slot | None) -> None:
+        if slot and self._memory.pop(slot, None) is not None:
+            self._keep_or_release(slot)
+
+    def _keep_or_release(self, slot: Slot) -> None:
+        # A slot outside the pool is not kept: a better one may have become free.
+        if slot.is_own and slot.pool_slot and not self._spare:
+            self._spare = slot
+        else:
+            slot.release()
+
+
+def _urgency(run: StageRun) -> tuple[int, int]:
+    """A sort key: the most urgent stage is the smallest."""
+    tool = run.stage.tool
+    return -tool.priority, -run.number if tool.starts_in_reverse else run.number
+
+
+def _wait_for(wait: Wait, run: StageRun, handle: Handle) -> None:
+    """Wait until another process no longer runs a stage; its result is then looked up in the store."""
+    while (state := wait.poll()) == inflight.HELD and not handle.is_ended:
+        time.sleep(_POLL_SECONDS)
+    run.may_share = state == inflight.FREE

@@ -13,25 +13,22 @@ if TYPE_CHECKING:
 
     from nvccache.files.keys import KeyComponent
     from nvccache.files.signatures import Signature
-    from nvccache.machine.process import Completed
-    from nvccache.machine.slots import Slot
+    from nvccache.machine.process import Completed, Handle
     from nvccache.observation.observer import Log
     from nvccache.plan.model import Stage
     from nvccache.records.input_records import InputRecord
     from nvccache.records.record import Entry
     from nvccache.run.call import Compile
-    from nvccache.run.jobs import Job, Jobs
+    from nvccache.run.schedule import Job
     from nvccache.store.event_line import StageEvent
     from nvccache.store.inflight import Claim
-
-_IDLE_SECONDS = 0.5
 
 
 class State:
     """Plain strings: creating an Enum takes as long as importing the rest of this module."""
 
     WAITING = "waits for its inputs"
-    READY = "has no result yet"  # providers may be working on one
+    READY = "has no result yet"  # a job may be getting one
     DONE = "done"
 
 
@@ -79,6 +76,10 @@ class StageRun:
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number  # in nvcc's order
         self.stage = stage
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again, as if nothing were known of the stage."""
         self.state = State.WAITING
 
         # Set by find_stage.make_keys.
@@ -100,8 +101,7 @@ class StageRun:
         self.event: StageEvent | None = None  # set when the call has ended
 
         # Who makes it.
-        self.pending: list[PendingResult] = []  # begun and not ended
-        self.winner: PendingResult | None = None  # the pending with the result, until that is taken
+        self.job: Job | None = None  # gets its result now
         self.may_share = True  # whether to wait for other processes that run the same
         self.claim: Claim | None = None
         self.ran_elsewhere = False  # whether another process ran it
@@ -109,11 +109,6 @@ class StageRun:
         self.slot_number = -1  # of the slot it ran in
         self.stays_here = False  # whether it must not be sent to another machine again
         self.why_here = ""  # why it ran here although it was sent: a code of the event log
-
-    @property
-    def output(self) -> str:
-        """The path of its first output, or empty."""
-        return self.stage.outputs[0].path if self.stage.outputs else ""
 
     @property
     def is_cached(self) -> bool:
@@ -151,78 +146,27 @@ class StageRun:
         completed = self.completed
         return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
 
-    @property
-    def runs_here(self) -> bool:
-        """Whether its tool is running on this machine."""
-        return any(pending.runs_here for pending in self.pending)
-
-    @property
-    def waits_for_slot(self) -> bool:
-        """Whether only a slot is missing for a run here."""
-        is_open = self.state == State.READY and self.winner is None
-        return is_open and all(pending.admits(None) for pending in self.pending)
-
     def set_input_record(self, record: InputRecord) -> None:
         self.input_record = record
         if not record.is_observed:
             self.reasons_against_record.append(f"{self.stage.kind} was not observed")
 
 
-class PendingResult:
-    """What one provider does for one stage.
+class Executor:
+    """Other machines that run stages; for the main thread of one call."""
 
-    It ends with its job, with a result or without; one without a job is polled.
-    """
-
-    runs_here = False  # if set, a result from elsewhere is taken only after its end
-    is_timed = True  # whether its time counts as the stage's
-    poll_seconds = _IDLE_SECONDS
-
-    def __init__(self, run: StageRun) -> None:
-        self.run = run
-        self.job: Job | None = None
-
-    def begin(self, jobs: Jobs) -> None:
-        raise NotImplementedError
-
-    def admits(self, slot: Slot | None) -> bool:
-        """Whether the stage may also run here, in this slot; with None, in any slot."""
-        return False
-
-    def has_ended(self) -> bool:
-        """Polled if there is no job."""
-        return False
-
-    def end(self) -> bool:
-        """Release what it holds, after its end; whether there is a result. Raises the job's error."""
-        raise NotImplementedError
-
-    def result(self) -> Entry | ToolRun:
-        """The result, noted as if it had been found or made here; raises OSError."""
-        raise NotImplementedError
-
-    def cancel(self) -> None:
-        """Called when it is no longer wanted, perhaps before it began."""
-        if self.job:
-            self.job.handle.end()
-
-
-class ResultProvider:
-    """A provider of results; for the main thread of one call."""
-
-    def offer(self, run: StageRun) -> PendingResult | None:
-        """A pending result of a stage, ready to begin; or None."""
+    def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
+        """What runs the stage there, and releases what is reserved for that; None if it has to run here."""
         raise NotImplementedError
 
     def note_end(self, run: StageRun) -> None:
         """Called when a stage has run, here or elsewhere."""
 
-    def stop(self) -> None:
-        """Stop waiting for anything."""
-
     def close(self) -> None:
-        """Release everything, also for jobs that were stopped."""
+        """Release everything."""
 
 
 if TYPE_CHECKING:
-    MakeProvider = Callable[[Compile], ResultProvider]
+    # Gets a result, on a thread of its own; None if there is none.
+    Work = Callable[[Handle], Entry | ToolRun | None]
+    MakeExecutor = Callable[[Compile], Executor]

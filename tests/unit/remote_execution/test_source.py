@@ -20,7 +20,7 @@ from nvccache.run import run_stage
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import Costs, StageRun, State, ToolRun
 from nvccache.store.inflight import Claims
-from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
+from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of
 
 JOBS = 2  # stages that may be sent at once
 
@@ -73,8 +73,8 @@ def schedule_of(steps_of_nothing, monkeypatch):
     return make
 
 
-def is_away(run):
-    return any(isinstance(pending, source.RemoteRun) for pending in run.pending)
+def is_sent(run):
+    return run.job is not None and not run.completed
 
 
 def is_done(run):
@@ -83,26 +83,26 @@ def is_done(run):
 
 def wait_until(schedule, holds, number):
     until = time.monotonic() + 10
-    while not holds(schedule.order.runs[number]):
+    schedule.advance()
+    while not holds(schedule._call.runs[number]):
         assert time.monotonic() < until
-        go_on(schedule)
-        for run in schedule.wait():
-            schedule.store_result(run)
+        schedule.wait()
+        schedule.advance()
 
 
 def finished(schedule, number=1):
     """Run until this stage is done; the states of all stages, and what was done for them here."""
     wait_until(schedule, is_done, number)
     schedule.finish()
-    return schedule.order.runs, schedule._call.events
+    return schedule._call.runs, schedule._call.events
 
 
 def test_sent_stage_holds_its_claim_but_no_slot_and_is_stored(schedule_of, cache_dir):
     there = FakeMachines()
     schedule = schedule_of(there, DEVICE, CICC, claims=Claims(cache_dir))
-    wait_until(schedule, is_away, 1)
-    assert schedule.order.runs[1].claim
-    assert schedule._capacity._slots._in_use == []
+    wait_until(schedule, is_sent, 1)
+    assert schedule._call.runs[1].claim
+    assert schedule._slots._in_use == []
     assert there.free_slots() == JOBS - 1
     there.home.set()
     _, here = finished(schedule)
@@ -154,24 +154,24 @@ def test_a_bug_surfaces_where_that_is_wanted(schedule_of):
     schedule = schedule_of(there, DEVICE, CICC)
     with pytest.raises(ValueError, match="a bug"):
         wait_until(schedule, is_done, 1)
-    schedule.finish(is_wanted=False)
+    schedule.stop()
 
 
-@pytest.mark.parametrize("is_wanted", [True, False])
-def test_an_ending_call_does_not_wait_for_remote_stages(schedule_of, is_wanted):
+@pytest.mark.parametrize("end", [Schedule.finish, Schedule.stop])
+def test_an_ending_call_does_not_wait_for_remote_stages(schedule_of, end):
     there = FakeMachines()
     schedule = schedule_of(there, DEVICE, CICC)
-    wait_until(schedule, is_away, 1)
-    schedule.finish(is_wanted)
+    wait_until(schedule, is_sent, 1)
+    end(schedule)
     assert there.home.is_set()
     assert there.free_slots() == JOBS
 
 
 def test_remote_stages_are_limited_to_the_configured_number():
     here, there = FakeMachines(), FakeMachines()
-    first, _ = (each.offer(StageRun(0, CICC)) for each in (here, there))
+    (_, release), _ = (each.offer(StageRun(0, CICC)) for each in (here, there))
     assert not there.offer(StageRun(0, CICC))
-    first.cancel()
+    release()
     assert not there.offer(StageRun(0, DEVICE)), "which may not be sent"
     assert there.offer(StageRun(0, CICC))
 

@@ -1,4 +1,4 @@
-"""Results that show that line numbers matter, or the path of an object."""
+"""Results in nvcc's order, up to the first failure, or left to nvcc; what begins again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from nvccache.machine.process import Completed
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.run import attempt, object_path
-from nvccache.run.attempt import BeginAgainError
+from nvccache.run import object_path
+from nvccache.run.attempt import Delivery, LinesMatterError, Progress, Resources
 from nvccache.run.report import Report
 from nvccache.run.stage_run import StageRun, ToolRun
 from nvccache.run.wrappers import PLACES
+from scripted_toolkit import Toolkit, cubin, stages
 from stages_of_nothing import COMPILE, CUDAFE
 
 QUIET, WARNS, FAILS = (Completed(*end, 0.0) for end in ((0, b"", b""), (0, b"", b"so"), (1, b"", b"no")))
@@ -22,13 +23,15 @@ QUIET, WARNS, FAILS = (Completed(*end, 0.0) for end in ((0, b"", b""), (0, b"", 
 
 def check(completed: Completed = QUIET, **shown) -> Report:
     """Check a compile; the result of its cudafe++ was found for text with other line numbers."""
-    before, run, report = StageRun(1, CUDAFE), StageRun(2, COMPILE), Report()
+    before, run = StageRun(1, CUDAFE), StageRun(2, COMPILE)
     before.text = ("these lines",)
     before.entry = Entry(LookupKey("0" * 64, Relocation("", "/")), InputRecord(), Result())
     before.entry.result.text = ["other lines"]
     run.tool_run, run.completed = ToolRun(completed, **shown), completed
-    attempt._check(SimpleNamespace(runs=[before, run], environ={}, store=None), run, report)
-    return report
+    call = SimpleNamespace(runs=[before, run], environ={}, store=None)
+    delivery = Delivery(call, Resources(None, b"", None, None, Progress("")))
+    delivery.check(run)
+    return delivery.report
 
 
 @pytest.mark.parametrize(
@@ -36,7 +39,7 @@ def check(completed: Completed = QUIET, **shown) -> Report:
     [(QUIET, {"wrapper": (PLACES,)}, "a wrapper may have lines shown"), (WARNS, {}, "there are diagnostics")],
 )
 def test_a_call_begins_again_where_lines_are_shown(completed, shown, sentence) -> None:
-    with pytest.raises(BeginAgainError, match=sentence):
+    with pytest.raises(LinesMatterError, match=sentence):
         check(completed, **shown)
 
 
@@ -50,3 +53,92 @@ def test_a_compile_that_may_depend_on_the_path_of_its_object_is_left_to_nvcc(mon
     monkeypatch.setattr(object_path, "remember", lambda stage, *_: remembered.append(stage))
     assert check(path_dependence="it names its path").leave_to_nvcc == "host_side_output"
     assert remembered == [COMPILE]
+
+
+TWO = "-cubin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 a.cu"
+
+
+def for_each(text_of_80: str, text_of_90: str) -> str:
+    return f"#if __CUDA_ARCH__ == 800\n{text_of_80}\n#else\n{text_of_90}\n#endif\n"
+
+
+def test_messages_come_in_nvccs_order_whichever_ends_first(toolkit: Toolkit) -> None:
+    toolkit.will_do(*cubin(80, 90), messages="nvcc warning: old\n")
+    toolkit.write("a.cu", for_each("int cicc_takes_long, cicc_says;", "int cicc_says, ptxas_says;"))
+    expected = (
+        b"nvcc warning: old\n"
+        b"a.cu(1): cicc warns for compute_80\n"
+        b"a.cu(1): cicc warns for compute_90\n"
+        b"a.cu(1): ptxas warns\n"
+    )
+    for _ in ("run", "replayed"):
+        report = toolkit.compile(TWO, NVCCACHE_JOBS="4")
+        assert (report.status, report.leave_to_nvcc, report.stderr) == (0, "", expected)
+    assert all(stage.is_hit for stage in report.stages)
+
+
+def test_stages_after_a_failure_print_nothing(toolkit: Toolkit) -> None:
+    toolkit.will_do(*cubin(80, 90))
+    toolkit.write("a.cu", for_each("int cicc_takes_long, cicc_fails;", "int cicc_says;"))
+    report = toolkit.compile(TWO, NVCCACHE_JOBS="4")
+    assert (report.status, report.leave_to_nvcc) == (2, "")
+    assert report.stderr == b"a.cu(1): cicc rejects it\n"
+    assert list(toolkit.work.glob("*.cubin")) == []
+
+
+def test_stages_before_a_failed_one_hit_on_the_next_compile(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int cicc_says, nvcc_has_the_last_word_as_ptxas_fails;\n")
+    first = toolkit.compile()
+    assert first.leave_to_nvcc == "odd_failure", "nvcc tells of a failure of ptxas in words of its own"
+    again = toolkit.compile()
+    assert stages(again) == ["(device_preprocess)", "(cicc)", "ptxas"]
+    assert again.stderr == first.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("cicc_fails", ""),
+        ("cicc_runs_out", "odd_failure"),
+        ("cicc_is_silent", "odd_failure"),
+        ("cicc_names_its_input_and_fails", "odd_failure"),
+    ],
+)
+def test_only_complaints_about_the_source_are_the_users(toolkit: Toolkit, what: str, reason: str) -> None:
+    """nvcc repeats a call that failed by a full disk, without a message, or with one that names our files."""
+    toolkit.write("a.cu", f"int {what};\n")
+    report = toolkit.compile()
+    assert report.status != 0
+    assert report.leave_to_nvcc == reason
+
+
+def test_a_failure_of_one_of_several_threads_is_left_to_nvcc(toolkit: Toolkit) -> None:
+    """nvcc's own status is then another."""
+    toolkit.write("a.cu", "int cicc_fails;\n")
+    assert toolkit.compile("-cubin -arch=sm_80 -t 2 a.cu -o a.cubin").leave_to_nvcc == "odd_failure"
+
+
+def test_a_product_that_cannot_be_written_is_left_to_nvcc(toolkit: Toolkit) -> None:
+    toolkit.will_do(*[line.replace('"a.cubin"', '"gone/a.cubin"') for line in cubin()])
+    report = toolkit.compile("-cubin -arch=sm_80 a.cu -o gone/a.cubin")
+    assert report.leave_to_nvcc == "unwritable_output"
+
+
+def test_the_dependency_file_is_there_even_if_the_compile_fails(toolkit: Toolkit) -> None:
+    first, *others = cubin()
+    toolkit.will_do(first, "-- Filter Dependencies -- > a.d", *others)
+    toolkit.write("h.h", "int h;\n")
+    toolkit.write("a.cu", '#include "h.h"\nint cicc_fails;\n')
+    report = toolkit.compile("-cubin -arch=sm_80 a.cu -o a.cubin -MD -MF a.d")
+    assert (report.status, report.leave_to_nvcc) == (2, "")
+    assert (toolkit.work / "a.d").read_text().split()[-1] == "h.h"
+    (toolkit.work / "a.d").unlink()
+    (toolkit.work / "a.d").mkdir()
+    report = toolkit.compile("-cubin -arch=sm_80 a.cu -o a.cubin -MD -MF a.d")
+    assert report.leave_to_nvcc == "unwritable_output"
+
+
+def test_names_in_the_scratch_directory_are_shown_as_products(toolkit: Toolkit) -> None:
+    toolkit.write_tool("ptxas", '#!/bin/sh\nfor out; do :; done\necho "wrote $out" >&2\ncat "$3" >"$out"\n')
+    report = toolkit.compile()
+    assert report.stderr == b"wrote a.cubin\n"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -9,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.machine import slots
+from nvccache.machine import process, slots
 from nvccache.machine.process import Completed
 from nvccache.plan.model import ANY_WRAPPER, OPAQUE, Stage
 from nvccache.plan.stages.tool import Grammar
-from nvccache.run.order import Order
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import State, ToolRun
 from nvccache.store import inflight
@@ -30,7 +32,6 @@ from stages_of_nothing import (
     begun,
     carry_out,
     execution_of,
-    go_on,
     stage,
 )
 
@@ -110,23 +111,16 @@ def test_without_memory_one_runs_all_the_same(monkeypatch):
 
 def test_stages_with_stored_results_do_not_run():
     execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE})
-    schedule = carry_out(execution)
+    carry_out(execution)
     assert begun(execution) == []
-    assert all(run.is_hit for run in schedule.order.runs)
-
-
-def test_lost_intermediates_are_made_again_in_dependency_order():
-    execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE} - {"host_compile"})
-    execution.lost = {"ptxas", "cicc", "device_preprocess"}
-    carry_out(execution, slots=2)
-    assert begun(execution) == ["device_preprocess", "cicc", "ptxas", "host_compile"]
+    assert all(run.is_hit for run in execution.runs)
 
 
 def test_stages_after_a_failed_one_in_nvccs_order_do_not_run():
     execution = execution_of(*PIPELINE, does=lambda one: 2 * (one.kind == "cudafe"))
-    schedule = carry_out(execution)
+    carry_out(execution)
     assert begun(execution) == ["host_preprocess", "cudafe"]
-    assert [run.completed.status for run in schedule.order.runs if run.completed] == [0, 2]
+    assert [run.completed.status for run in execution.runs if run.completed] == [0, 2]
 
 
 def test_stages_before_a_failed_one_in_nvccs_order_still_run():
@@ -142,8 +136,9 @@ def test_stages_before_a_failed_one_in_nvccs_order_still_run():
             return 1
         return 0
 
-    schedule = carry_out(execution_of(*PIPELINE, does=does), slots=2)
-    assert [run.stage.kind for run in schedule.order.runs if run.has_failed] == ["cudafe", "cicc"]
+    execution = execution_of(*PIPELINE, does=does)
+    carry_out(execution, slots=2)
+    assert [run.stage.kind for run in execution.runs if run.has_failed] == ["cudafe", "cicc"]
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -185,9 +180,8 @@ def test_passes_behind_a_failure_are_ended():
 
     execution.run = run
     schedule = Schedule(execution, FakeSlots(2), None)
-    go_on(schedule)
-    while not schedule.wait():
-        pass
+    schedule.advance()
+    schedule.wait()
     assert was_ended.is_set()
     schedule.finish()
 
@@ -221,12 +215,12 @@ def test_passes_behind_what_stays_in_order_are_not_waited_for():
     in_order = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, stays_in_order=True))
     alone = stage("host_compile", "a.o", "a.cpp4.ii")
     call = execution_of(HOST, alone, DEVICE, in_order, stage("device_preprocess", "b.cpp1.ii"))
-    order = Order(call)
+    schedule = Schedule(call, FakeSlots(1), None)
     host, compiling, device = call.runs[:3]
     host.state = State.DONE
-    assert not order.can_be_looked_up(compiling)
+    assert not schedule.can_be_looked_up(compiling)
     device.state = State.DONE
-    assert order.can_be_looked_up(compiling)
+    assert schedule.can_be_looked_up(compiling)
 
 
 @pytest.mark.parametrize(("steps", "waited_for"), [((HOST, DEVICE), HOST), ((DEVICE, HOST), DEVICE)])
@@ -236,10 +230,10 @@ def test_a_stage_that_reads_the_module_id_waits_for_the_first_preprocessor(steps
     call = execution_of(*steps, reading)
     flows = {one.outputs[0].path: ("a.o",) for one in (HOST, DEVICE, CUDAFE)}
     call.plan = replace(call.plan, destinations=flows)
-    order = Order(call)
-    assert not order.can_be_looked_up(call.runs[2])
+    schedule = Schedule(call, FakeSlots(1), None)
+    assert not schedule.can_be_looked_up(call.runs[2])
     next(run for run in call.runs if run.stage is waited_for).state = State.DONE
-    assert order.can_be_looked_up(call.runs[2])
+    assert schedule.can_be_looked_up(call.runs[2])
 
 
 def test_a_plan_that_cannot_go_on_is_a_fault():
@@ -256,7 +250,7 @@ def test_a_failure_is_not_stored():
 
 
 def test_a_stage_that_is_not_understood_keeps_its_place():
-    opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
+    opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False, stays_in_order=True))
     steps = (HOST, DEVICE, opaque, CUDAFE, CICC)
     execution = execution_of(*steps)
     carry_out(execution, slots=4)
@@ -283,11 +277,58 @@ def test_an_error_of_a_thread_surfaces():
         raise OSError("no space")
 
     schedule = Schedule(execution_of(HOST, does=does), FakeSlots(1), None)
-    go_on(schedule)
+    schedule.advance()
     with pytest.raises(OSError, match="no space"):
-        while not schedule.wait():
-            pass
-    schedule.finish(is_wanted=False)
+        schedule.wait()
+    schedule.stop()
+
+
+def test_a_call_that_stops_ends_tools_and_what_they_have_started():
+    sleep = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
+    execution = execution_of(HOST)
+    execution.run = lambda wanted, handle: process.run([sys.executable, "-c", sleep], {}, handle=handle)
+    schedule = Schedule(execution, FakeSlots(1), None)
+    schedule.advance()
+    family: list[int] = []
+    while len(family) < 3:
+        family = process.process_tree(os.getpid())
+    schedule.stop()
+    argv = ["ps", "-o", "stat=", "-p", str(family[-1])]
+    left = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert left.stdout.strip()[:1] in ("", "Z")
+
+
+def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch):
+    """As under `ulimit -d`."""
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    schedule = Schedule(execution_of(HOST), FakeSlots(1), None)
+    with pytest.raises(RuntimeError, match="new thread"):
+        schedule.advance()
+    schedule.stop()
+
+
+def test_results_of_other_lines_and_what_was_made_from_them_are_forgotten():
+    """The rest, here the device's side, stays as it is."""
+    execution = execution_of(*PIPELINE, stored={"cudafe"})
+    schedule = Schedule(execution, FakeSlots(2), None)
+    kinds = dict(zip((one.kind for one in PIPELINE), execution.runs, strict=True))
+    kinds["cudafe"].text = ("these lines",)
+    while kinds["host_compile"].state != State.DONE:
+        schedule.advance()
+        schedule.wait()
+    schedule.begin_again()
+    assert {kind for kind, run in kinds.items() if run.state != State.DONE} == {"cudafe", "host_compile"}
+    assert execution.forgotten == ["a.cudafe1.cpp", "a.o"]
+    execution.stored.clear()
+    while kinds["host_compile"].state != State.DONE:
+        schedule.advance()
+        schedule.wait()
+    schedule.finish()
+    assert [begun(execution).count(kind) for kind in kinds] == [1, 1, 1, 1, 1, 2]
 
 
 class TestOtherProcesses:
@@ -312,9 +353,9 @@ class TestOtherProcesses:
             give_up()
 
         threading.Timer(0.2, finish).start()
-        schedule = carry_out(execution, claims=Claims(root))
+        carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["cudafe"]
-        assert schedule.order.runs[0].is_hit
+        assert execution.runs[0].is_hit
 
     def test_a_result_stored_just_before_claiming_its_stage_is_used(self, root):
         execution = execution_of(HOST)
@@ -360,10 +401,10 @@ class TestOtherProcesses:
                 return super().take()
 
         slots = Watched(1)
-        schedule = Schedule(execution_of(HOST), slots, Claims(root))
-        go_on(schedule)
-        assert schedule.order.runs[0].ran_elsewhere
-        assert not schedule.order.runs[0].waits_for_slot
+        execution = execution_of(HOST)
+        schedule = Schedule(execution, slots, Claims(root))
+        schedule.advance()
+        assert execution.runs[0].ran_elsewhere
         assert slots.taken == 1
         assert slots._in_use == []
         give_up()

@@ -13,13 +13,14 @@ from made_up_tool import TOOL
 from hand_made_plans import DEVICE, HOST, planned
 from nvccache.machine import slots
 from nvccache.plan import stage_key, stages
-from nvccache.run import providers
-from nvccache.run.order import Order
+from nvccache.plan.model import Plan
+from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import StageRun
 from nvccache.store import event_totals
 from nvccache.store.store import Store
 from nvccache.values import replace
 from scripted_toolkit import write_nvcc
+from stages_of_nothing import FakeSlots
 from workspaces import Result, Workspace
 
 WEAVE = 'weaver --tight "/s/a.cpp1.ii" -o "a.cubin"'
@@ -62,6 +63,12 @@ def place(workspace: Workspace) -> Workspace:
     return workspace
 
 
+def schedule_of(plan: Plan) -> Schedule:
+    runs = [StageRun(at, stage) for at, stage in enumerate(plan.stages)]
+    call = SimpleNamespace(plan=plan, runs=runs, read_by=lambda stage: (), input_bytes=lambda stage: 7)
+    return Schedule(call, FakeSlots(1), None)
+
+
 def woven(place: Workspace, **variables: str) -> tuple[Result, dict[str, int]]:
     """A call's result, by its stages unless recorded, and the result of the stage."""
     place.forget_calls()
@@ -87,15 +94,14 @@ def test_an_added_tool_declares_how_early_its_stages_start(monkeypatch, starts_i
     monkeypatch.setitem(stages.TOOLS, TOOL.kind, replace(TOOL, starts_in_reverse=starts_in_reverse))
     plan = planned(HOST, *LINES, argv=ARGV)
     plan = replace(plan, steps=(*plan.steps, plan.steps[-1]))
-    call = SimpleNamespace(plan=plan, runs=[StageRun(at, stage) for at, stage in enumerate(plan.stages)])
-    assert [run.number for run in Order(call).by_urgency] == order
+    assert [run.number for run in schedule_of(plan).by_urgency] == order
 
 
 def test_an_added_tool_declares_how_much_memory_its_stage_needs(added, monkeypatch):
     wanted = []
     monkeypatch.setattr(slots, "memory_of", lambda *amounts, **kinds: wanted.append((amounts, kinds)) or 0)
-    stage = planned(*LINES, argv=ARGV).stages[-1]
-    providers.memory_of(stage, 7)
+    schedule = schedule_of(planned(*LINES, argv=ARGV))
+    schedule._take_slot(schedule._call.runs[-1])
     assert wanted == [((5000, 7), {"is_heavy": True})]
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from nvccache.machine.process import Completed
 from nvccache.run.schedule import Schedule
-from nvccache.run.stage_run import State
 from nvccache.values import replace
-from stages_of_nothing import PIPELINE, FakeSlots, begun, carry_out, execution_of, go_on
+from stages_of_nothing import PIPELINE, FakeSlots, begun, carry_out, execution_of
 
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 
@@ -37,41 +34,6 @@ def test_stages_found_on_a_remote_do_not_run():
     assert begun(execution) == []
     assert all(run.is_hit for run in execution.runs)
     assert all(run.input_record for run in execution.runs)
-
-
-def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():
-    execution = with_others(elsewhere=KINDS, queries_stopped=False)
-    is_over = threading.Event()
-    run = execution.run
-
-    def run_until_ended(stage, handle):
-        if stage.kind in PASSES:
-            execution.queries_stopped.set()
-            while not handle.is_ended:
-                is_over.wait(0.005)
-        return run(stage, handle)
-
-    execution.run = run_until_ended
-    carry_out(execution, slots=2)
-    assert all(run.is_hit for run in execution.runs)
-    assert not {*begun(execution)} - PASSES
-    assert not [event for event in execution.events if event.startswith("stored")]
-
-
-def test_a_preprocessor_that_ends_before_the_remote_answers_is_no_hit():
-    execution = with_others(elsewhere=KINDS, queries_stopped=False)
-    schedule = Schedule(execution, FakeSlots(2), None)
-    go_on(schedule)
-    while len([event for event in execution.events if event.startswith("ended")]) < 2:
-        schedule.wait()
-    go_on(schedule)
-    execution.queries_stopped.set()
-    passes = [run for run in execution.runs if run.stage.kind in PASSES]
-    while any(run.state != State.DONE for run in execution.runs):
-        schedule.wait()
-        go_on(schedule)
-    assert not any(run.is_hit for run in passes)
-    schedule.finish()
 
 
 def test_remotes_are_not_queried_for_local_results():
@@ -102,15 +64,14 @@ def test_remote_queries_take_no_slot_and_block_no_other_stage():
         stored={"host_preprocess", "device_preprocess", "cicc", "ptxas"}, queries_stopped=False
     )
     schedule = Schedule(execution, FakeSlots(1), None)
-    go_on(schedule)
+    schedule.advance()
     (cudafe,) = [run for run in execution.runs if run.stage.kind == "cudafe"]
-    assert cudafe.pending
-    assert not cudafe.waits_for_slot
-    assert not schedule._capacity._taken
+    assert cudafe.job
+    assert not schedule._memory
     assert begun(execution) == []
     execution.queries_stopped.set()
     schedule.wait()
-    go_on(schedule)
+    schedule.advance()
     schedule.wait()
     assert begun(execution) == ["cudafe"]
     schedule.finish()
@@ -141,21 +102,10 @@ def test_a_remote_is_queried_for_a_stage_that_follows_a_slow_miss():
     assert "ptxas" not in begun(execution)
 
 
-@pytest.mark.parametrize("is_wanted", [False, True])
-def test_a_call_that_ends_does_not_wait_for_answers(is_wanted):
+@pytest.mark.parametrize("end", [Schedule.finish, Schedule.stop])
+def test_a_call_that_ends_does_not_wait_for_answers(end):
     execution = with_others(queries_stopped=False)
     schedule = Schedule(execution, FakeSlots(1), None)
-    go_on(schedule)
-    schedule.finish(is_wanted)
+    schedule.advance()
+    end(schedule)
     assert execution.queries_stopped.is_set()
-
-
-def test_a_call_that_begins_again_goes_on_asking():
-    execution = with_others(queries_stopped=False)
-    schedule = Schedule(execution, FakeSlots(1), None)
-    go_on(schedule)
-    threading.Timer(0.2, execution.queries_stopped.set).start()
-    given_up = []
-    execution.give_up_asking = lambda: given_up.append(1)
-    schedule.finish(begins_again=True)
-    assert not given_up
