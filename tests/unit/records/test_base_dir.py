@@ -19,7 +19,7 @@ def random_path(choose: random.Random) -> str:
 
 
 @pytest.mark.parametrize("cwd", ["/base", "/base/one", "/base/one/build", "/base/one/build/deep/er"])
-def test_every_path_comes_back_and_no_two_are_kept_alike(cwd):
+def test_paths_relative_to_a_checkout_are_encoded_uniquely_and_decode_to_themselves(cwd):
     choose = random.Random(1)
     relocation = Relocation("/base", cwd)
     kept = {path: relocation.encode(path) for path in (random_path(choose) for _ in range(3000))}
@@ -90,7 +90,7 @@ def test_paths_above_the_base_directory_are_refused(kept):
         *[(word, word) for word in ("", "-I/base/one/include", "-fmacro-prefix-map=")],
     ],
 )  # fmt: skip
-def test_options_that_hide_a_checkout_are_the_same_for_all(word, kept):
+def test_prefix_map_options_are_stored_alike_for_all_checkouts(word, kept):
     for checkout in ("one", "three"):
         given, expected = (text.replace("/base/one", f"/base/{checkout}") for text in (word, kept))
         assert Relocation("/base", f"/base/{checkout}").encode_maps(given) == expected.replace("{1}", MARK)

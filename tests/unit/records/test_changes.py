@@ -25,13 +25,13 @@ def changed_environ(variables) -> dict[str, str]:
     return {name: value for name, value in changed.items() if value is not None}
 
 
-def test_each_field_has_a_change():
+def test_every_field_of_an_input_record_has_a_change_in_the_table():
     components = {change.component for change in CHANGES.values()} - {"call"}
     assert {*components, *COVERED} == set(InputRecord.__slots__)
 
 
 @pytest.mark.parametrize("signed", [True, False])
-def test_nothing_differs_while_nothing_is_done(place, signed):
+def test_an_input_record_holds_while_nothing_changes(place, signed):
     assert differences(everything(signed)) == []
     assert differences(InputRecord()) == []
 
@@ -64,14 +64,14 @@ def test_a_change_is_noticed_by_the_launcher(recorded, place, name):
 
 
 @pytest.mark.parametrize("name", UNRELATED)
-def test_anything_else_makes_no_difference(recorded, place, name):
+def test_changes_that_no_compile_can_notice_invalidate_no_record(recorded, place, name):
     made, change = everything(), UNRELATED[name]
     change.do()
     assert differences(made, changed_environ(change.variables)) == []
     assert holds(recorded, **change.variables)
 
 
-def test_the_paths_of_a_library_in_the_loaders_cache_count(tmp_path, monkeypatch):
+def test_another_path_of_a_library_in_the_loaders_cache_is_a_change(tmp_path, monkeypatch):
     """Not those of others, nor where they are in the file."""
     path = tmp_path / "ld.so.cache"
     monkeypatch.setattr(facts, "CACHE_OF_LOADER", str(path))

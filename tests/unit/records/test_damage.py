@@ -50,7 +50,7 @@ def whole_record(cache: Store) -> bytes:
     [(whole_input_record, inputs_of), (whole_record, inputs_of_pairs)],
     ids=["input record", "record"],
 )
-def test_damaged_records_are_refused_or_can_be_compared(place, cache, make, read) -> None:
+def test_damaged_records_raise_no_error_but_valueerror(place, cache, make, read) -> None:
     """Any exception but ValueError fails the test."""
 
     def of(body: bytes) -> list[input_records.InputRecord]:
@@ -113,7 +113,7 @@ def mangled(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
         yield bytes(body[: choose.randrange(24, len(body))] if choose.random() < 0.1 else body)
 
 
-def test_every_damage_to_a_replay_record_is_noticed(launcher, replay, place) -> None:
+def test_a_damaged_replay_record_is_never_replayed(launcher, replay, place) -> None:
     whole = replay.read_bytes()
     assert with_sum(whole) == whole and replay_layout.blobs_in(whole) == [DIGEST]
     for content in random.Random(1).sample(
@@ -158,7 +158,7 @@ def test_replay_records_of_other_users_or_forms_are_left_to_python(launcher, rep
     assert not is_answered(launcher, place)
 
 
-def test_a_record_under_the_name_of_another_call_is_left_to_python(launcher, replay) -> None:
+def test_a_replay_record_of_another_call_under_this_calls_name_is_not_replayed(launcher, replay) -> None:
     """Two calls of one name would have one sum: the record holds the call itself."""
     arguments = [*ARGUMENTS, "-g"]
     name = launcher.ask(arguments).name

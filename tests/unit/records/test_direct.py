@@ -83,7 +83,7 @@ def test_output_names_follow_from_the_command_line(line, expected):
     assert (found and (found.products, found.dependency_file)) == expected
 
 
-def test_a_result_must_have_each_product_exactly_once():
+def test_a_result_is_recorded_only_if_it_has_each_requested_output_once():
     wanted = Outputs(["a", "b"], "d", are_objects=True)
     assert wanted.match(["b", "a"], "d")
     for products, dependency_file in (
@@ -107,7 +107,7 @@ def test_a_result_must_have_each_product_exactly_once():
         ("-c é=\udcff.cu", ("é=\udcff.o",), "-c é=\udcff.cu -o \udcff", ["\udcff"]),
     ],
 )
-def test_an_answer_is_given_under_the_names_of_the_call(line, made, other, found):
+def test_a_hit_writes_its_outputs_under_the_names_of_this_call(line, made, other, found):
     kept = result_of(given(*made), line)
     assert written(answer_of(kept, line)) == list(made)
     again = answer_of(kept, other)
@@ -115,7 +115,7 @@ def test_an_answer_is_given_under_the_names_of_the_call(line, made, other, found
     assert (again.result.stdout, again.result.stderr, again.result.seconds) == (b"out\0", b"\xff\n", 2.5)
 
 
-def test_the_call_not_the_record_decides_which_files_are_unlinked():
+def test_a_record_cannot_decide_which_outputs_are_unlinked_first():
     """Otherwise a record could write through a link that nvcc replaces."""
     made = given("a.o")
     made.products = [("a.o", DIGEST, False)]
@@ -142,7 +142,7 @@ def test_the_depfile_is_rewritten_for_the_call(options, rule):
     assert answer_of(kept, f"-c a.cu {options} -o b.o").rule == rule
 
 
-def test_paths_of_a_shared_answer_are_those_of_the_checkout():
+def test_a_dependency_file_shared_between_checkouts_names_this_checkouts_files():
     one, two = (Relocation("/base", f"/base/{name}/build") for name in ("one", "two"))
     kept = direct.result_of(given("a.o", "a.d"), [("/base/one/a.cu", False)], parse("-c a.cu -MD"))
     found = answer_of(record._decoded(record._encoded(kept, one), two), "-c a.cu -MD", two)
@@ -153,7 +153,7 @@ def test_paths_of_a_shared_answer_are_those_of_the_checkout():
     "roles",
     [[], ["x"], ["1"], ["-1"], ["0.0"], ["=/x"], ["9" * 4000], ["0", "0"], ["0", "link/a.o"], ["link/a.o"]],
 )
-def test_the_call_not_the_record_decides_which_files_are_written(roles):
+def test_a_record_cannot_decide_which_files_are_written(roles):
     """Also one of a remote: it gives all products of the call and nothing else."""
     result = result_of(given("out/a.o", "out/a.d"), WHOLE)
     assert written(answer_of(result, WHOLE)) == ["out/a.o", "out/a.d"]
@@ -161,14 +161,14 @@ def test_the_call_not_the_record_decides_which_files_are_written(roles):
     assert answer_of(result, WHOLE) is None
 
 
-def test_a_depfile_is_there_if_it_is_asked_for():
+def test_a_record_without_the_requested_dependency_file_is_no_answer():
     whole = result_of(given("out/a.o", "out/a.d"), WHOLE)
     assert answer_of(whole, "-c a.cu -odir out") is None
     whole.listed = []
     assert answer_of(whole, WHOLE) is None
 
 
-def test_a_product_beside_the_one_that_is_named_is_not_recorded():
+def test_a_result_with_an_output_that_was_not_requested_is_not_recorded():
     made = given("x.ptx")
     made.products = [("x.ptx", "0" * 64, False), ("x.ltoir", "1" * 64, False)]
     for line in ("-ptx a.cu -o x.ptx", "-ptx x.cu"):
@@ -213,7 +213,7 @@ def test_effective_options_are_in_the_key_and_output_names_are_not(line, other, 
         assert (key(line, scope) == key(other, scope)) == is_same
 
 
-def test_a_bound_key_is_for_these_outputs_alone():
+def test_keys_of_results_that_name_their_outputs_differ_with_the_output_options():
     lines = ("-o a.o", "-o b.o", "", "-odir out", "-odir other", "-MD -MF a.d", "-MD -MF b.d")
     assert len({key(f"-c a.cu {line}", SAME_DIRECTORY + SAME_OUTPUTS) for line in lines}) == len(lines)
     # Places of outputs are relative to the directory.
@@ -221,7 +221,7 @@ def test_a_bound_key_is_for_these_outputs_alone():
     assert len(set(places)) == 3
 
 
-def test_directories_of_the_checkout_on_path_are_in_a_shared_key():
+def test_path_entries_within_the_checkout_are_in_keys_shared_between_checkouts():
     """Programs found there differ from those of another checkout, others do not."""
     here = Relocation("/base", "/base/one")
     paths = ("/bin", "/bin:/opt", "/base/one/tools:/bin", "/base/one/more:/bin")
@@ -229,13 +229,13 @@ def test_directories_of_the_checkout_on_path_are_in_a_shared_key():
     assert made[0] == made[1] and len(set(made)) == 3
 
 
-def test_scopes_and_compilers_have_their_own_keys():
+def test_keys_differ_with_the_scope_and_the_path_of_nvcc():
     assert len({key("-c a.cu", scope) for scope in SCOPES}) == len(SCOPES)
     assert key("-c a.cu", nvcc="/opt/nvcc") != key("-c a.cu", nvcc="/usr/nvcc")
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_variables_are_not_in_the_key(scope):
+def test_environment_variables_are_in_no_call_key(scope):
     """An input record says which of them were read; the values of some are arguments."""
     environ = dict.fromkeys(
         [*environment.OF_LIBC, *environment.OF_SIDE_OUTPUTS, "PATH", "CPATH", "HOME"], "/x"
@@ -243,12 +243,12 @@ def test_variables_are_not_in_the_key(scope):
     assert key("-c a.cu", scope, environ=environ) == key("-c a.cu", scope)
 
 
-def test_words_of_variables_are_arguments():
+def test_arguments_in_nvcc_prepend_flags_are_in_the_call_key_like_typed_ones():
     call = parse("-c a.cu", NVCC_PREPEND_FLAGS="-DX")
     assert direct.key_of(SAME_DIRECTORY, "nvcc", call, NOWHERE, {}) == key("-DX -c a.cu")
 
 
-def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatch):
+def test_call_keys_in_another_directory_are_equal_only_in_shared_scopes(tmp_path, monkeypatch):
     found = {}
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -270,14 +270,14 @@ def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatc
     ]
 
 
-def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
+def test_pwd_is_in_the_call_keys_of_the_same_directory_scope_only():
     for scope in SCOPES:
         is_same = not scope.startswith(SAME_DIRECTORY)
         here = [key("-c a.cu", scope, environ={"PWD": path}) for path in ("/a", "/b")]
         assert (here[0] == here[1]) == is_same
 
 
-def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
+def test_keys_shared_between_checkouts_are_tried_first_and_only_below_a_base_directory():
     relocation = Relocation("/base", "/base/one")
     below, others = (
         [BELOW_BASE, BELOW_BASE + SAME_OUTPUTS],
@@ -311,7 +311,7 @@ def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
         ("-Xcompiler -ffile-prefix-map=/elsewhere=.", True),
     ],
 )
-def test_a_checkout_is_in_a_shared_key_unless_an_option_hides_it(words: str, is_shared: bool) -> None:
+def test_two_checkouts_share_a_key_only_if_prefix_maps_hide_their_paths(words: str, is_shared: bool) -> None:
     found = set()
     for name in ("one", "other"):
         call = parse("-c a.cu " + words.format(base="/base", name=name))

@@ -39,7 +39,7 @@ def odd_input_record(name: str) -> InputRecord:
 
 @pytest.mark.parametrize("name", ["new\nline", "\udcff\udc80", "-minus"])
 @pytest.mark.parametrize("base", ["", "/base"])
-def test_odd_names_come_back(name, base):
+def test_input_records_with_odd_file_names_survive_encoding(name, base):
     relocation, made = Relocation(base, "/base/one"), odd_input_record(name)
     found = input_records.decode(input_records.encode(made, relocation), relocation)
     for field in {*InputRecord.__slots__} - {"cache_signatures"}:
@@ -68,7 +68,7 @@ def test_relative_paths_in_an_input_record_need_a_base_directory():
     [(0, b"late/a.h\0"), (1, b"\xff\xff"), (2, b"0" * 192), (3, b"x\n"), (4, b"early\0"), (5, b"-x.h\0"),
      (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (14, b"native\0\0")],
 )  # fmt: skip
-def test_sections_that_do_not_fit_together_are_refused(place, index, section):
+def test_an_input_record_with_inconsistent_sections_is_refused(place, index, section):
     parts = sections.unpack("inputs-10", input_records.encode(everything(), NOWHERE))
     parts[index] = section
     with pytest.raises(ValueError):
@@ -79,7 +79,7 @@ def key_of(front_key: str, made: InputRecord) -> str:
     return input_records.key_of(front_key, input_records.encode(made, NOWHERE))
 
 
-def test_everything_but_the_hints_is_in_the_key(place):
+def test_the_key_of_a_result_covers_every_input_but_no_signatures(place):
     key = key_of("front", everything())
     assert key_of("front", everything(signed=False)) == key
     found = {key, key_of("other", everything())}
@@ -99,7 +99,7 @@ def test_everything_but_the_hints_is_in_the_key(place):
     assert len(found) == 2 + len(counting)
 
 
-def test_hints_that_could_outlive_a_change_are_dropped(place):
+def test_file_signatures_that_could_outlive_a_change_are_not_stored(place):
     made = everything()
     input_records.forget_unsettled(made, time.time_ns() + LATER)
     assert signatures.UNKNOWN not in made.signatures
@@ -126,7 +126,7 @@ def test_a_recently_changed_directory_has_no_usable_signature(place, directory):
     assert input_records.signature_of_directory(directory, ["-x"], since) == signatures.UNKNOWN
 
 
-def test_a_link_can_come_to_life_without_a_change_of_its_directory(place):
+def test_a_dangling_link_whose_target_appears_is_a_change(place):
     (place / "early/x.h").symlink_to("../elsewhere.h")
     now = Answering()
     now.since_ns = time.time_ns() + LATER
@@ -149,7 +149,7 @@ def test_names_of_the_working_directory_and_its_parents_are_left_out_of_records(
 # What is compared, beside the table of changes.
 
 
-def test_another_path_counts_if_it_leads_to_another_program(place):
+def test_another_path_variable_is_a_change_only_if_it_finds_another_program(place):
     made = InputRecord()
     made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
     (place / "mine").mkdir()
@@ -163,7 +163,7 @@ def test_another_path_counts_if_it_leads_to_another_program(place):
 
 
 @pytest.mark.parametrize(("date", "is_copy"), [(5, False), (1, True)])
-def test_copies_of_which_another_has_the_same_date_are_reported(place, date, is_copy):
+def test_a_copy_of_a_header_that_gets_the_same_date_is_a_change(place, date, is_copy):
     made = InputRecord()
     for at, path in enumerate(("one", "other", "third")):
         (place / path).write_text("")
@@ -176,7 +176,7 @@ def test_copies_of_which_another_has_the_same_date_are_reported(place, date, is_
     assert differences(made) == ([("redated", "third")] if is_copy else [])
 
 
-def test_each_file_is_looked_at_once_in_a_call_and_read_only_if_its_signature_differs(place):
+def test_files_are_read_only_if_their_signature_differs_and_once_in_a_call(place):
     made, now = everything(), Answering(ENVIRON)
     made.digests = ["0" * 64] * len(made.files)
     assert differences(made) == []
@@ -189,7 +189,7 @@ def test_each_file_is_looked_at_once_in_a_call_and_read_only_if_its_signature_di
     assert (other.signatures(["late/a.h"]), other.environ) == (first, {"ASKED": "2"})
 
 
-def test_a_directory_is_looked_into_only_if_its_signature_differs(place):
+def test_names_in_a_directory_are_checked_only_if_its_signature_differs(place):
     made = everything()
     made.names[0] = ["-other.h"]
     assert differences(made) == []

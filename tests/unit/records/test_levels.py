@@ -87,7 +87,7 @@ def settle() -> None:
 
 
 @pytest.mark.parametrize(("number", "counted"), [(0, 16), (16, 16), (1, 0)])
-def test_about_one_hit_in_sixteen_counts_added_bytes_for_all(place, monkeypatch, number, counted):
+def test_one_hit_in_sixteen_counts_the_bytes_that_hits_add_to_the_cache(place, monkeypatch, number, counted):
     """Also in a container for one compile, where each call has the same process id."""
     counts = []
     monkeypatch.setattr(levels, "_SAMPLE", 16)
@@ -105,7 +105,7 @@ def test_about_one_hit_in_sixteen_counts_added_bytes_for_all(place, monkeypatch,
 
 
 @pytest.mark.parametrize("name", ["a.o", "b.o"])
-def test_a_call_is_answered_by_its_meaning_and_recorded_as_it_was_typed(place, recorded, name):
+def test_a_direct_hit_writes_the_output_and_makes_a_replay_record(place, recorded, name):
     settle()
     given = [(name, keys.digest_bytes(OBJECT), True)]
     assert answer(place, ["-c", "a.cu", "-o", name]).products == given
@@ -118,7 +118,7 @@ def test_a_call_is_answered_by_its_meaning_and_recorded_as_it_was_typed(place, r
     )
 
 
-def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(place):
+def test_a_touched_source_is_a_direct_hit_and_a_changed_one_is_none(place):
     os.utime("a.cu")
     assert isinstance(answer(place), Answer)
     (place / "a.cu").write_text("int b;\n")
@@ -127,7 +127,7 @@ def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(plac
     assert call.invocation.inputs == ("a.cu",)
 
 
-def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
+def test_a_signature_taken_just_after_a_change_is_unknown_however_long_hashing_took(place, monkeypatch):
     """However long hashing took: a change within the same clock tick would not be noticed."""
     held = input_record_of_source()
     os.utime("a.cu")
@@ -138,7 +138,7 @@ def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
     assert held.signatures == [signatures.UNKNOWN]
 
 
-def test_a_product_that_was_evicted_is_no_answer_at_any_level(place):
+def test_a_hit_whose_object_was_evicted_is_none_and_leaves_the_old_output(place):
     settle()
     answer(place)
     (place / "a.o").write_text("old")
@@ -154,18 +154,18 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
     assert answer(place).reason == "unwritable_output"
 
 
-def test_without_room_for_temporary_files_nvcc_is_left_to_complain(place):
+def test_an_unwritable_tmpdir_is_a_bypass_so_that_nvcc_reports_it(place):
     missing = str(place.parent / "missing")
     for directory, reason in ((missing, "no_temporary_files"), ("", "no_temporary_files"), ("/tmp", "")):
         found = levels.answer(request(place, environ={"TMPDIR": directory}))
         assert (found.reason if isinstance(found, Bypass) else "") == reason
 
 
-def test_recaching_asks_no_record(place):
+def test_recaching_uses_no_record(place):
     assert answer(place, NVCCACHE_RECACHE="1") is None
 
 
-def test_a_readonly_cache_answers_and_takes_nothing(place):
+def test_a_readonly_cache_gives_hits_and_writes_nothing(place):
     settle()
     before = sorted((place.parent / "cache").rglob("*"))
     assert isinstance(answer(place, NVCCACHE_READONLY="1"), Answer)
@@ -176,7 +176,7 @@ def test_a_readonly_cache_answers_and_takes_nothing(place):
     ("argv", "reason"),
     [(["-lib", "a.o"], "library"), (["--version", "-dryrun"], "information"), (["-c"], "information")],
 )
-def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
+def test_library_and_version_calls_are_bypassed(place, argv, reason):
     assert answer(place, argv).reason == reason
 
 

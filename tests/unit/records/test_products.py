@@ -136,7 +136,7 @@ def test_writing_a_product_to_an_unwritable_or_special_file_raises(
     assert sorted(os.listdir()) == before
 
 
-def test_a_pipes_reader_waits_for_nvcc(destination):
+def test_a_pipe_as_the_output_is_not_opened_so_its_reader_waits_for_nvcc(destination):
     """Were the pipe opened and closed, the reader would see its end."""
     os.mkfifo(destination)
     reader = os.open(destination, os.O_RDONLY | os.O_NONBLOCK)
@@ -306,7 +306,7 @@ def files() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path().iterdir()}
 
 
-def test_products_and_dependency_file_are_written(cache):
+def test_a_hit_writes_copies_of_all_outputs_and_marks_their_blobs_as_used(cache):
     path = cache.path(BLOB, keys.digest_bytes(OBJECT))
     os.utime(path, (1, 1))
     assert restore(answer(*BOTH, dependency_file="a.d"), cache) == RESTORED

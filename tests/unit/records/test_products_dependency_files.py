@@ -121,7 +121,7 @@ def test_dependency_files_are_those_of_nvcc(nvcc, project, argv):
         (b"\xff.cu", None, "", b"\xff.o"),
     ],
 )
-def test_the_target_is_what_was_chosen_or_an_object_named_after_the_source(
+def test_the_target_of_a_dependency_rule_is_the_output_or_the_sources_object(
     source, chosen, directory, expected
 ):
     assert target(source, chosen, directory) == expected
@@ -141,5 +141,5 @@ def test_the_target_is_what_was_chosen_or_an_object_named_after_the_source(
         (b"a.o", [b"a.cu", b"b.h"], True, b"a.o : a.cu \\\n    b.h\n\nb.h:\n"),
     ],
 )
-def test_a_rule_is_spelled_as_by_nvcc(target, files, phony, expected):
+def test_dependency_rules_are_escaped_and_wrapped_as_by_nvcc(target, files, phony, expected):
     assert render(target, files, phony) == expected

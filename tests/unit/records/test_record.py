@@ -73,7 +73,7 @@ def put(cache: Store, body: bytes, lookup_key: LookupKey = FRONT) -> None:
 # What is found.
 
 
-def test_a_result_is_found_while_everything_is_as_it_was(header, cache):
+def test_a_stored_result_is_found_while_its_inputs_are_unchanged(header, cache):
     inputs = read(header)
     inputs.kinds = input_records.PROGRAM
     header.chmod(0o755)
@@ -86,14 +86,14 @@ def test_a_result_is_found_while_everything_is_as_it_was(header, cache):
     assert not entry.is_received
 
 
-def test_another_action_has_its_own_record(header, cache):
+def test_results_of_another_call_are_not_found(header, cache):
     assert (found_key(cache), stored_keys(cache)) == ("", [])
     key = add(cache, read(header))
     assert found_key(cache, OTHER_FRONT) == ""
     assert add(cache, read(header), lookup_key=OTHER_FRONT) != key
 
 
-def test_each_state_of_the_headers_has_its_own_entry(header, cache):
+def test_a_record_keeps_a_result_for_each_content_of_a_header(header, cache):
     first = add(cache, read(header), Result(stdout=b"x"))
     header.write_text("int z;\n")
     second = add(cache, read(header), Result(stdout=b"z"))
@@ -105,7 +105,7 @@ def test_each_state_of_the_headers_has_its_own_entry(header, cache):
     assert valid_entries(cache) == []
 
 
-def test_entries_that_share_a_changed_file_are_ruled_out_by_decoding_one(header, cache, monkeypatch):
+def test_results_that_share_a_changed_file_are_ruled_out_by_reading_one_of_them(header, cache, monkeypatch):
     for text in ("int z;\n", "int y;\n", "int w;\n"):
         header.write_text(text)
         add(cache, read(header))
@@ -116,7 +116,7 @@ def test_entries_that_share_a_changed_file_are_ruled_out_by_decoding_one(header,
     assert found_key(cache) == "" and len(decoded) == 1
 
 
-def test_of_entries_that_hold_the_newest_is_tried_first(header, cache, tmp_path):
+def test_of_several_valid_results_the_newest_is_used(header, cache, tmp_path):
     """An older one that looked up less also holds."""
     first = add(cache, read(header))
     second = add(cache, read(header, absent=tmp_path / "early.h"))
@@ -125,7 +125,7 @@ def test_of_entries_that_hold_the_newest_is_tried_first(header, cache, tmp_path)
     assert [entry.key for entry in valid_entries(cache)] == [first]
 
 
-def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
+def test_a_record_keeps_its_eight_newest_results(header, cache):
     added = []
     for number in range(12):
         header.write_text(f"int x{number};\n")
@@ -138,7 +138,7 @@ def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
     assert [entry.result.stdout for entry in valid_entries(cache)] == [b"its last result"]
 
 
-def test_a_record_is_kept_small(header, cache, monkeypatch):
+def test_a_record_that_grows_too_large_keeps_its_newest_result(header, cache, monkeypatch):
     """The newest entry is kept whatever its size."""
     add(cache, read(header), Result(stdout=bytes(300)))
     monkeypatch.setattr(record, "_MOST_BYTES", 1)
@@ -158,7 +158,7 @@ def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_
     assert entry.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
 
 
-def test_an_entry_is_had_by_its_name(header, cache):
+def test_a_result_is_found_by_its_name_even_if_its_inputs_changed(header, cache):
     add(cache, read(header), Result(stdout=b"x"))
     (entry,) = record.all_entries(FRONT, cache)
     header.write_text("int z;\n")
@@ -169,7 +169,7 @@ def test_an_entry_is_had_by_its_name(header, cache):
         assert record.find_by_name(name, NOWHERE, cache) is None
 
 
-def test_below_the_base_directory_a_entry_holds_in_another_checkout(cache, tmp_path):
+def test_a_result_below_a_base_directory_is_valid_in_another_checkout(cache, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.h").write_text("int x;\n")
@@ -287,7 +287,7 @@ def test_signatures_and_user_are_removed_from_a_record_before_sending(cache, tmp
     assert record.without_hints(sent) == sent
 
 
-def test_records_of_two_caches_together_have_ours_first_and_an_end(cache, tmp_path):
+def test_merged_records_of_two_caches_have_local_results_first_and_a_limit(cache, tmp_path):
     path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
     first, second = (
         add_state(cache, path, text, Result(stdout=b"ours")) for text in ("int x;\n", "int y;\n")

@@ -190,7 +190,9 @@ def test_a_replay_writes_products_though_its_streams_are_broken_pipes(recorded: 
     assert Path("out/a.o").read_bytes() == OBJECT
 
 
-def test_python_gets_the_signals_as_they_were(recorded: Launcher, place: Path, compiler: str) -> None:
+def test_the_launcher_starts_python_with_the_callers_signal_settings(
+    recorded: Launcher, place: Path, compiler: str
+) -> None:
     """Even if the record holds and a product cannot be written."""
     python = shutil.copytree(recorded.program.parents[1], place / "own") / "bin/python3"
     own = Launcher(python.with_name("nvccache"), recorded.environ["NVCCACHE_DIR"], ENVIRON, ["", compiler])
