@@ -147,7 +147,7 @@ def test_a_record_that_grows_too_large_keeps_its_newest_result(header, cache, mo
     assert stored_keys(cache) == [newest]
 
 
-def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_path):
+def test_a_signature_of_a_file_that_just_changed_is_not_stored(header, cache, tmp_path):
     """The file could be changed again within the tick of the clock that stamped it."""
     settled = tmp_path / "settled.h"
     settled.write_text("")
@@ -188,7 +188,7 @@ def test_a_result_below_a_base_directory_is_valid_in_another_checkout(cache, tmp
     assert found_key(cache, here) == entry.key
 
 
-def test_an_entry_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays(cache, tmp_path):
+def test_a_result_whose_paths_lead_out_of_this_checkouts_base_is_skipped_and_kept(cache, tmp_path):
     """There its paths lead above the base directory."""
     base = str(tmp_path)
     (tmp_path / "one" / "deep").mkdir(parents=True)
@@ -251,7 +251,7 @@ def test_a_malformed_record_is_absent_and_removed(header, cache, body):
             check(body)
 
 
-def test_an_entry_that_cannot_be_understood_leaves_the_others(header, cache):
+def test_a_damaged_result_in_a_record_leaves_the_others_usable(header, cache):
     first = add(cache, read(header))
     header.write_text("int z;\n")
     second = add(cache, read(header), result_of_everything())

@@ -53,7 +53,7 @@ SHELLS = {
 
 
 @pytest.mark.parametrize("shells", SHELLS)
-def test_the_build_is_as_python_finds_it(recorded, place, cache, shells):
+def test_launcher_and_python_find_the_same_build_of_a_call(recorded, place, cache, shells):
     program = "from nvccache.machine.builds import build_of_call as build; print(build())"
     variables = ["env", "-i", *(f"{name}={value}" for name, value in recorded.environ.items())]
     call = [*variables, *recorded.front, *ARGUMENTS]
@@ -91,7 +91,7 @@ def test_products_of_any_size_are_replayed(launcher, compiler, cache, size):
     assert Path("out/a.o").read_bytes() == content
 
 
-def test_the_object_that_lies_there_is_replaced_and_the_dependency_file_written_into(recorded):
+def test_a_replay_replaces_the_object_and_overwrites_the_dependency_file_as_nvcc_does(recorded):
     Path("out/a.o").write_text("old object")
     Path("out/a.d").write_text("old rule, which is longer than the one that takes its place" * 20)
     os.chmod("out/a.d", 0o640)
@@ -199,7 +199,7 @@ def test_touched_files_get_new_signatures_once_their_dates_are_reliable(launcher
     assert not holds(launcher), "what a name leads to may change without its directory"
 
 
-def test_a_fifo_is_no_empty_source(launcher, compiler):
+def test_a_replay_is_refused_if_an_empty_source_became_a_fifo(launcher, compiler):
     Path("a.cu").write_bytes(b"")
     time.sleep(0.15)
     assert launcher.record(compiler, ARGUMENTS, replayed(), answer_of_call())
@@ -249,7 +249,7 @@ TOUCHED = {
 
 
 @pytest.mark.parametrize("what", TOUCHED)
-def test_the_content_of_sources_counts_if_they_were_touched(launcher, compiler, monkeypatch, what):
+def test_a_touched_source_is_replayed_by_its_content(launcher, compiler, monkeypatch, what):
     path, change, is_summed = TOUCHED[what]
     made = replayed()
     change(made, monkeypatch)
@@ -284,7 +284,9 @@ def test_process_attributes_that_a_tool_queried_are_checked_on_replay(launcher, 
 
 
 @pytest.mark.parametrize(("boot", "holds_where"), [("another start", ""), ("", None)])
-def test_the_machine_must_not_have_been_rebooted(launcher, compiler, monkeypatch, boot, holds_where):
+def test_records_that_depend_on_the_machine_are_not_replayed_after_a_reboot(
+    launcher, compiler, monkeypatch, boot, holds_where
+):
     """Where nothing tells its start, there is no record of what depends on it."""
     monkeypatch.setattr(signatures, "of_boot", lambda: boot)
     assert launcher.record(compiler, ARGUMENTS, replayed(), answer_of_call()) == (holds_where is not None)
@@ -297,7 +299,7 @@ def test_the_machine_must_not_have_been_rebooted(launcher, compiler, monkeypatch
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 @pytest.mark.parametrize("who", [{"extra_groups": [12345]}, {"group": 12345}], ids=str)
-def test_another_reader_has_no_answer(recorded, place, who):
+def test_a_user_with_other_groups_gets_no_replay(recorded, place, who):
     recorded.become = who
     for path in (place, *place.parents[:2], place / "out"):
         os.chmod(path, 0o777)
@@ -317,7 +319,7 @@ def test_variables_without_effect_are_ignored_in_the_whole_environment(launcher,
 # The cache.
 
 
-def test_a_log_is_made_where_there_is_none_and_its_folder_by_python(recorded, cache):
+def test_a_replay_creates_a_missing_event_log_but_not_its_folder(recorded, cache):
     log = Path(f"{cache.root}/journal/{event_line.LOG}")
     log.unlink()
     assert holds(recorded)
@@ -326,7 +328,7 @@ def test_a_log_is_made_where_there_is_none_and_its_folder_by_python(recorded, ca
     assert not holds(recorded)
 
 
-def test_a_large_log_is_pythons_to_fold(recorded, cache):
+def test_a_large_event_log_is_left_to_python_to_fold(recorded, cache):
     with open(f"{cache.root}/journal/{event_line.LOG}", "ab") as stream:
         stream.truncate(event_line.LARGE)
     assert not holds(recorded)
@@ -342,7 +344,7 @@ def test_files_not_used_for_hours_are_left_to_python_to_mark(recorded, cache, wh
     assert path.stat().st_mtime > time.time() - 60, "it is marked as used"
 
 
-def test_a_product_that_was_evicted_or_damaged_is_no_answer(recorded, cache):
+def test_an_object_that_was_evicted_or_damaged_is_not_replayed(recorded, cache):
     (path,) = Path(cache.root).glob("blob-*/*/*")
     content = path.read_bytes()
     for other in (content[:-1], content + b"x", b"X" + content[1:], b""):
@@ -368,7 +370,7 @@ def query(launcher, compiler, text=DEPENDENCIES, output=""):
     return launcher.record(compiler, [*QUERY, "-o", output] if output else QUERY, replayed(), given)
 
 
-def test_a_query_is_answered_on_standard_output(launcher, compiler, cache):
+def test_the_answer_to_a_query_is_replayed_on_standard_output(launcher, compiler, cache):
     assert query(launcher, compiler)
     found = launcher.ask(QUERY)
     assert (found.is_answer, found.stdout, found.stderr) == (True, DEPENDENCIES, b"a warning")
@@ -376,7 +378,7 @@ def test_a_query_is_answered_on_standard_output(launcher, compiler, cache):
     assert (event.outcome, event.product, event.sources) == ("query_hit", "", ["a.cu"])
 
 
-def test_a_query_is_answered_in_a_file(launcher, compiler):
+def test_the_answer_to_a_query_is_replayed_into_its_output_file(launcher, compiler):
     """As nvcc does, which writes into the one that is there."""
     Path("a.d").write_text("an older answer, which is longer than the one that is to come")
     before = os.stat("a.d").st_ino
@@ -386,7 +388,7 @@ def test_a_query_is_answered_in_a_file(launcher, compiler):
     assert (Path("a.d").read_bytes(), os.stat("a.d").st_ino) == (DEPENDENCIES, before)
 
 
-def test_an_answer_to_a_query_that_is_long_is_pythons(launcher, compiler):
+def test_an_answer_to_a_query_over_256_kib_is_not_replayed_by_the_launcher(launcher, compiler):
     assert not query(launcher, compiler, text=b"x" * (1 << 18) + b"x")
     assert query(launcher, compiler, text=b"x" * (1 << 18))
     assert len(launcher.ask(QUERY).stdout) == 1 << 18

@@ -90,7 +90,7 @@ def test_a_changed_settings_file_prevents_a_replay(launcher: Launcher, place: Pa
 
 
 @pytest.mark.parametrize("named", ["auto", "base", "base/"])
-def test_a_base_directory_that_leads_elsewhere_or_appears_makes_no_replay(
+def test_a_replay_is_refused_if_the_base_directory_leads_elsewhere(
     launcher: Launcher, compiler: str, place: Path, named: str
 ) -> None:
     link = place / "base"
@@ -143,7 +143,7 @@ def test_the_launcher_finds_the_default_cache_directory(
         del launcher.environ[name]
 
 
-def test_calls_of_other_words_or_another_directory_have_records_of_their_own(
+def test_replay_records_differ_with_any_word_and_the_directory(
     recorded: Launcher, place: Path, monkeypatch
 ) -> None:
     lines = (["-I", "-O2"], ["-I-O2"], ["-I", "-O2", ""], ["", "-I", "-O2"])
@@ -172,7 +172,7 @@ def test_closed_streams_are_left_to_python(
         Path("out/a.o").unlink(missing_ok=True)
 
 
-def test_new_files_have_the_umask(recorded: Launcher) -> None:
+def test_replayed_files_get_the_umask_of_the_caller(recorded: Launcher) -> None:
     recorded.become = {"umask": 0o077}
     assert recorded.ask(ARGUMENTS).is_answer
     assert [os.stat(f"out/{name}").st_mode & 0o777 for name in ("a.o", "a.d")] == [0o600] * 2

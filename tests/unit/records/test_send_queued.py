@@ -108,7 +108,7 @@ def test_object_that_was_evicted_leaves_the_queue(put, send, cache, left, far):
     assert (left(), far.asked) == ([], [])
 
 
-def test_records_are_sent_after_all_blobs(put, send, cache, remote, far, monkeypatch):
+def test_records_are_uploaded_after_all_blobs(put, send, cache, remote, far, monkeypatch):
     key, order = keys.digest_bytes(b"record"), []
     uploads.enqueue(cache.directory, [remote.identity], [(store.RECORD, key)])
     items = put(BLOB, LARGE)
@@ -119,7 +119,7 @@ def test_records_are_sent_after_all_blobs(put, send, cache, remote, far, monkeyp
 
 
 @pytest.mark.parametrize("word", ["unreachable", "full", "denied"])
-def test_fault_of_the_remote_ends_the_work_and_keeps_the_queue(put, send, remote, left, far, word):
+def test_a_fault_of_the_remote_ends_the_upload_and_keeps_the_queue(put, send, remote, left, far, word):
     items = put(*(b"%d" % number for number in range(50)))
     far.fault = ServiceError(word)
     sent = send()
@@ -203,7 +203,7 @@ def test_records_of_two_machines_are_merged(far, record_of):
 @pytest.mark.parametrize(
     "junk", [b"junk", envelope.seal(*RECORD, b"junk"), envelope.seal("blob-v1", "x", b"")]
 )
-def test_damaged_record_is_replaced(far, record_of, junk):
+def test_a_damaged_record_on_the_remote_is_replaced(far, record_of, junk):
     cache = record_of("int x;")
     far.content[envelope.name_of(*RECORD)] = junk
     assert send_queued.send(RECORD, cache, far)
@@ -272,7 +272,7 @@ def test_object_queued_as_the_uploader_ends_is_still_sent(cache, queue, tmp_path
     assert len(files(tmp_path / "far")) == 2
 
 
-def test_each_remote_gets_its_objects(cache, queue, shared, tmp_path, monkeypatch):
+def test_each_remote_gets_the_objects_queued_for_it(cache, queue, shared, tmp_path, monkeypatch):
     queue(BLOB)
     second = f"file://{tmp_path}/second,rw"
     (tmp_path / "second").mkdir()

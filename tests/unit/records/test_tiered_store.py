@@ -76,7 +76,7 @@ def valid_entries(cache: TieredStore, lookup_key: LookupKey = FRONT) -> list[Ent
     return held(cache, lookup_key, cache.remote_records)
 
 
-def test_the_configured_remotes_are_queried(there, tmp_path):
+def test_all_configured_remotes_are_queried_for_a_blob(there, tmp_path):
     one, two = f"file://{tmp_path}/one", f"file://{tmp_path}/two"
     (tmp_path / "two").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
@@ -116,14 +116,14 @@ def test_a_remote_blob_is_fetched_once_and_stored_with_its_compression(there, he
 
 
 @pytest.mark.parametrize("sent", [b"", b"r", b"r" + CONTENT + b".", b"x" + CONTENT, CONTENT])
-def test_a_blob_of_another_digest_is_absent(here, tier, sent):
+def test_a_received_blob_with_another_digest_is_rejected(here, tier, sent):
     tier.content[store.BLOB, DIGEST] = sent
     assert here.read_blob(DIGEST) is None
     assert tier.broken == 1
     assert not without_remotes(here).has_blob(DIGEST)
 
 
-def test_a_readonly_cache_uses_what_it_receives_and_keeps_nothing(there, tier, tmp_path):
+def test_a_readonly_cache_uses_remote_objects_and_stores_none(there, tier, tmp_path):
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
     here = TieredStore(str(tmp_path / "readonly"), tier, is_readonly=True)
@@ -131,7 +131,7 @@ def test_a_readonly_cache_uses_what_it_receives_and_keeps_nothing(there, tier, t
     assert not os.path.exists(tmp_path / "readonly")
 
 
-def test_a_matching_entry_is_found_on_the_remote(there, here, tier, tmp_path):
+def test_a_valid_result_is_found_on_the_remote(there, here, tier, tmp_path):
     key = add_state(there, tmp_path / "x.h", "int x;\n", Result(stdout=b"said"))
     send_all(there, tier)
     assert held(here) == []
@@ -174,7 +174,7 @@ def _names(inputs, path):
 
 
 @pytest.mark.parametrize("multiply", [_files, _directories, _names])
-def test_record_that_names_too_much_is_rejected(there, here, tier, tmp_path, multiply):
+def test_a_received_record_that_names_too_many_files_is_rejected(there, here, tier, tmp_path, multiply):
     """400,000 names take 700 kB on a remote, and would take a compile half a minute to look at."""
     inputs = read(_written(tmp_path / "x.h", "int x;\n"))
     multiply(inputs, str(tmp_path))
@@ -185,7 +185,7 @@ def test_record_that_names_too_much_is_rejected(there, here, tier, tmp_path, mul
     assert tier.broken == 1
 
 
-def test_local_entries_come_before_remote_ones(there, here, tier, tmp_path):
+def test_a_valid_local_result_is_used_before_a_remote_one(there, here, tier, tmp_path):
     """For the same inputs, the remote is not queried."""
     path = tmp_path / "x.h"
     key = add_state(there, path, "int x;\n", Result(stdout=b"theirs"))
@@ -199,7 +199,7 @@ def test_local_entries_come_before_remote_ones(there, here, tier, tmp_path):
     assert [(entry.key, entry.is_received) for entry in valid_entries(here)] == [(other, True)]
 
 
-def test_entries_of_all_remotes_are_considered(there, here, tier, tmp_path):
+def test_results_of_all_remotes_are_tried(there, here, tier, tmp_path):
     path, bodies = tmp_path / "x.h", []
     for name, text in (("one", "int x;\n"), ("two", "int y;\n")):
         cache = Store(str(tmp_path / name))
@@ -210,7 +210,7 @@ def test_entries_of_all_remotes_are_considered(there, here, tier, tmp_path):
     assert tier.broken == 1
 
 
-def test_a_received_entry_is_stored_with_local_signatures(there, here, tier, tmp_path):
+def test_a_received_result_is_stored_with_signatures_of_local_files(there, here, tier, tmp_path):
     key = add_state(there, tmp_path / "x.h", "int x;\n")
     send_all(there, tier)
     long_ago = time.time() - 1000
@@ -234,7 +234,7 @@ def test_received_objects_are_not_uploaded_again(there, here, tier, tmp_path):
     assert not here.published
 
 
-def test_received_entries_do_not_replace_local_ones(there, here, tier, tmp_path):
+def test_received_results_do_not_replace_local_ones(there, here, tier, tmp_path):
     """A record may claim any keys for its entries, but only counts under its own front key."""
     key = add_state(here, tmp_path / "x.h", "int x;\n", Result(stdout=b"ours"))
     other = LookupKey(keys.digest_bytes(b"other front"), NOWHERE)
@@ -256,7 +256,7 @@ def test_records_and_missing_blobs_are_prefetched_from_the_remote_in_one_go(here
     assert tier.wanted == [(store.RECORD, FRONT.key), (store.RECORD, KEY), (store.BLOB, KEY)]
 
 
-def test_queries_of_a_call_are_reported_if_there_were_any(here, tier):
+def test_remote_queries_of_a_call_are_reported_if_there_were_any(here, tier):
     for asked, faults, is_reported in ((0, (), False), (0, ("tls",), True), (2, (), True)):
         tier.asked, tier.found, tier.bytes_in, tier.waited, tier.faults = asked, 1, 2048, 0.5, faults
         use = here.remote_use()

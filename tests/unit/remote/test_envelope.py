@@ -17,13 +17,13 @@ MOST = 10**6
 
 
 @pytest.mark.parametrize("body", [b"", b"x", BODY, bytes(range(256)) * 10])
-def test_a_sealed_body_comes_back(body):
+def test_a_sealed_remote_object_is_unsealed_to_the_same_body(body):
     content = envelope.seal("blob", KEY, body)
     assert envelope.unseal(content, "blob", KEY, len(body)) == body
     assert len(content) <= envelope.max_sealed_size(len(body))
 
 
-def test_a_name_is_a_hash_of_bucket_and_key():
+def test_the_name_of_a_remote_object_is_a_hash_of_bucket_and_key():
     digest = sha256(f"blob/{KEY}".encode()).hexdigest()
     assert envelope.name_of("blob", KEY) == f"2/{digest[:2]}/{digest}"
 
@@ -61,6 +61,6 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
-def test_anything_else_is_refused(content, message):
+def test_a_damaged_or_foreign_remote_object_is_refused(content, message):
     with pytest.raises(ValueError, match=message):
         envelope.unseal(content, "blob", KEY, MOST)

@@ -24,7 +24,7 @@ def test_an_outage_says_why_and_ends_after_a_minute(monkeypatch, seconds, is_ove
     assert outages.current("another") is None
 
 
-def test_an_outage_ends_when_the_remote_is_seen_to_work():
+def test_a_recorded_outage_of_a_remote_can_be_ended():
     outages.begin(FAR, "timeout", "")
     for _ in ("once", "twice"):
         outages.end(FAR)
@@ -40,6 +40,6 @@ def test_without_a_directory_no_outage_of_a_remote_is_remembered(monkeypatch, fo
 
 
 @pytest.mark.parametrize("content", [b"", b"timeout", b"\xff"])
-def test_a_damaged_file_is_no_outage(own_pool, content):
+def test_a_damaged_outage_file_is_ignored(own_pool, content):
     (own_pool / f"outage-{FAR}").write_bytes(content)
     assert outages.current(FAR) is None

@@ -36,7 +36,7 @@ def test_every_remote_fault_has_a_message_and_a_counter():
 
 
 @pytest.mark.parametrize("kind", ["http", "s3"])
-def test_get_is_one_request(kind):
+def test_fetching_a_remote_object_is_one_request(kind):
     with FaultyServer(says(200, b"content")) as server:
         assert service(server, kind).get(NAME, MOST) == b"content"
         assert len(server.requests) == 1
@@ -78,7 +78,7 @@ def test_an_absent_object_is_none(kind, answer):
         ("s3", s3_error(404, "NoSuchBucket"), "denied"),
     ],
 )
-def test_each_fault_has_its_word(kind, answer, word):
+def test_each_http_error_of_a_remote_has_its_fault_word(kind, answer, word):
     with FaultyServer(answer) as server:
         assert fault_of(service(server, kind).get, NAME, MOST) == word
 
@@ -87,13 +87,13 @@ def test_each_fault_has_its_word(kind, answer, word):
     ("url", "word"),
     [("http://127.0.0.1:1/p", "unreachable"), ("redis://127.0.0.1:1", "timeout"), ("{}/p", "tls")],
 )
-def test_a_server_that_cannot_be_reached_or_does_not_encrypt(url, word):
+def test_unreachable_and_unencrypted_servers_have_their_fault_words(url, word):
     with FaultyServer(says(400), ends=b"") as server:
         url = url.format(server.url.replace("http:", "https:"))
         assert fault_of(opened(url, timeout=2).get, NAME, MOST) == word
 
 
-def test_body_without_end_is_given_up_at_what_is_allowed():
+def test_reading_a_remote_object_stops_at_the_size_limit():
     def sends_a_terabyte(connection):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
         while True:
@@ -103,7 +103,7 @@ def test_body_without_end_is_given_up_at_what_is_allowed():
         assert service(server).get(NAME, MOST) is None
 
 
-def test_a_password_is_for_the_host_of_the_url_alone():
+def test_a_redirect_to_another_host_does_not_send_the_password():
     """Wherever it redirects. With one, a refusal is no absence."""
     with FaultyServer(says(200, b"content")) as elsewhere:
         with FaultyServer(faulty_server.leads_to(f"http://localhost:{elsewhere.port}/x")) as server:
@@ -150,7 +150,7 @@ def test_opendal_uses_two_threads_without_setting_a_variable_for_tools(monkeypat
     assert "2" not in variables.values()
 
 
-def test_webdav_server_that_wants_folders_made():
+def test_folders_are_created_on_a_webdav_server_that_requires_it():
     def answers(connection):
         request = server.requests[-1]
         has_asked_for_folders = any(each.startswith(("PROPFIND", "MKCOL")) for each in server.requests)

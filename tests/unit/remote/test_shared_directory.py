@@ -52,7 +52,7 @@ def test_special_files_in_place_of_a_shared_object_count_as_absent(shared, top, 
     assert shared.get(NAME, 10) is None
 
 
-def test_nothing_is_written_through_links(shared, top, tmp_path):
+def test_a_shared_directory_is_not_written_through_links(shared, top, tmp_path):
     (tmp_path / "other").mkdir()
     (top / "1").symlink_to(tmp_path / "other")
     with pytest.raises(ServiceError):
@@ -74,7 +74,7 @@ def test_a_missing_directory_may_not_be_mounted_and_is_not_made(tmp_path, use, n
     assert not (tmp_path / "mnt").exists()
 
 
-def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(shared, top):
+def test_a_folder_in_place_of_a_shared_object_is_a_fault_of_that_object_only(shared, top):
     """Other entries are still written, unlike in an unreachable directory."""
     (top / NAME / "x").mkdir(parents=True)
     with pytest.raises(ServiceError) as caught:
@@ -105,7 +105,7 @@ def test_file_is_visible_whole_or_not_at_all(shared, top, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
-def test_an_unreadable_file_is_denied(shared, top):
+def test_an_unreadable_file_of_a_shared_directory_is_reported_as_denied(shared, top):
     shared.put(NAME, b"x")
     (top / NAME).chmod(0)
     with pytest.raises(ServiceError, match="denies access"):

@@ -102,7 +102,7 @@ def test_object_under_another_name_is_absent_and_the_next_remote_is_queried(plac
 
 
 @pytest.mark.parametrize("answer", [faulty_server.is_silent, faulty_server.drips])
-def test_silent_remote_is_waited_for_once_and_left_alone_by_all(place, answer):
+def test_a_silent_remote_is_waited_for_once_and_then_skipped_by_all_calls(place, answer):
     with FaultyServer(answer) as server:
         text = f"{server.url}/p"
         tier = place.tier(f"{text} {place.two}")
@@ -117,7 +117,7 @@ def test_silent_remote_is_waited_for_once_and_left_alone_by_all(place, answer):
         assert place.messages == [f"`{text}` is not used: {outage.text}"]
 
 
-def test_absence_is_no_fault_and_bad_credentials_are(place):
+def test_an_absent_remote_object_is_no_fault_but_bad_credentials_are(place):
     with FaultyServer(says(404)) as server:
         tier = place.tier(f"{server.url}/p")
         assert all(get(tier, key) is None for key in KEYS)
@@ -161,7 +161,7 @@ list(tier.each("blob", "%064x" % 0, 1000))
 
 
 @pytest.mark.parametrize(("seconds", "is_interrupted"), [("0.3", False), ("30", True)])
-def test_process_ends_though_threads_hang(seconds, is_interrupted):
+def test_a_process_ends_although_threads_wait_for_a_remote(seconds, is_interrupted):
     with FaultyServer(faulty_server.drips) as server:
         command = [sys.executable, "-c", PROGRAM, f"{server.url}/p", seconds]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -173,7 +173,7 @@ def test_process_ends_though_threads_hang(seconds, is_interrupted):
             assert is_interrupted or process.stderr.read() == b""
 
 
-def test_wait_ends_when_the_call_has_to():
+def test_waiting_for_a_remote_ends_when_the_call_ends():
     with FaultyServer(faulty_server.is_silent) as server:
         tier = Tier(remote_url.parse(f"{server.url}/p"), NO_CREDENTIALS, 600.0)
         threading.Timer(0.2, tier.close).start()
@@ -198,7 +198,7 @@ def test_waits_of_several_threads_count_once(place, monkeypatch):
     assert tier.waited == 7
 
 
-def test_without_threads_everything_is_absent(place, monkeypatch):
+def test_remote_objects_count_as_absent_if_no_thread_can_be_started(place, monkeypatch):
     def start(_):
         raise RuntimeError("can't start new thread")
 

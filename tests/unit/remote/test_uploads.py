@@ -76,7 +76,7 @@ def test_no_uploader_is_started_while_no_remote_can_be_written(send_soon, starte
     assert len(started) == 1
 
 
-def test_processes_at_once_lose_nothing(directory):
+def test_concurrent_processes_lose_no_queued_uploads(directory):
     def enqueue_many(first):
         for number in range(first, first + 50):
             uploads.enqueue(Directory(directory.path), [FAR], [("blob-v1", f"{number:064x}")])
@@ -103,7 +103,7 @@ def test_queue_that_was_not_sent_for_long_is_dropped(directory, monkeypatch):
     assert uploads.queued(directory, FAR) == uploads.queued(directory, SECOND) == ITEMS[:1]
 
 
-def test_full_disk_costs_only_the_upload(directory, monkeypatch):
+def test_a_full_disk_while_queueing_costs_only_that_upload(directory, monkeypatch):
     uploads.enqueue(directory, [FAR], ITEMS[:1])
 
     def fail(descriptor, content):
@@ -119,7 +119,7 @@ def test_full_disk_costs_only_the_upload(directory, monkeypatch):
 
 
 @pytest.mark.parametrize("line", [f"1 {FAR} blob-v1 {KEY}", f"{FAR} blob-v1", "", "\xff"])
-def test_malformed_line_is_ignored_and_removed(directory, line):
+def test_a_malformed_line_in_the_upload_queue_is_ignored_and_removed(directory, line):
     directory.write("remote/queue", f"{line}\n{FAR} blob-v1 {KEY}\n".encode())
     assert uploads.queued(directory, FAR) == [("blob-v1", KEY)]
     uploads.remove(directory, FAR, {("blob-v1", KEY)})
