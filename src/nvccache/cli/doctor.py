@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import os
 import platform
 import re
@@ -173,13 +173,22 @@ def check_executor(settings: Config) -> Iterator[Finding]:
     """The state of NVCCACHE_EXECUTOR, if it is set."""
     if not settings.executor:
         return
+    from nvccache.remote_execution import faults, work
+
+    where = endpoint.parse(settings.executor)
     try:
-        checks = importlib.import_module(f"{endpoint.PACKAGE}.checks")
-    except ModuleNotFoundError:
-        again = "pip install --force-reinstall nvccache"
-        yield Finding(BAD, "executor", endpoint.NOT_INSTALLED, (), (again,))
-        return
-    yield from checks.check_executor(settings)
+        if not real_nvcc.is_program(work.CHECK):
+            raise faults.ExecutorError(faults.BROKEN, "nvccache was built without a static C library")
+        from nvccache.remote_execution.client import Client  # imports grpcio
+
+        with contextlib.closing(Client(where)) as client:
+            client.check()
+        yield Finding(GOOD, "executor", f"`{where.shown}` executes and uses SHA-256 digests")
+    except faults.ExecutorError as error:
+        is_missing = isinstance(error, faults.NotInstalledError)
+        command = install_command("exec") if is_missing else change_command(settings, "executor")
+        text = f"`{where.shown}` cannot be used: {error.fault}"
+        yield Finding(BAD, "executor", text, (str(error),), (command,))
     if outage := stats.outage_of_executor(settings):
         until = format_time(outage.until, "%H:%M:%S")
         yield Finding(ODD, "executor", f"compiles send nothing until {until}: {outage.text}")

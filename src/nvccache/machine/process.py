@@ -197,13 +197,11 @@ def die_of(signum: int) -> NoReturn:
 def run(
     argv: Sequence[str],
     environ: Mapping[str, str],
-    cwd: str | None = None,
     handle: Handle | None = None,
-    stdin: int | None = None,
 ) -> Completed:
-    """Run one tool until it ends; raises OSError if it cannot be started. `stdin` replaces our own."""
+    """Run one tool until it ends; raises OSError if it cannot be started."""
     started = time.monotonic()
-    with _start(argv, environ, cwd, stdin) as child:
+    with _start(argv, environ) as child:
         try:
             if handle:
                 handle.attach(child)
@@ -218,10 +216,10 @@ def run(
     return Completed(child.returncode, stdout, stderr, seconds, child.cpu, is_cut_short)
 
 
-def _start(argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, stdin: int | None) -> Child:
+def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
     """Start a tool with the descriptors that it would inherit from nvcc; raises OSError."""
     # Files that this process has opened are closed on exec; those it inherited are for the tools too.
-    options: dict[str, Any] = {"env": dict(environ), "cwd": cwd, "stdin": stdin, "close_fds": False}
+    options: dict[str, Any] = {"env": dict(environ), "close_fds": False}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
         return Child(argv, **options)

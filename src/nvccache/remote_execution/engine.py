@@ -95,7 +95,7 @@ def describe(work: Work, endpoint: Endpoint) -> tuple[Digest, Mapping[str, Blob]
     requirements = {"properties": [{"name": name, "value": value} for name, value in sorted(properties)]}
     wanted = sorted(f"{SCRATCH_NAME}/{name}" for name in work.outputs)
     command = messages.Command(
-        arguments=[*work.tool.argv_prefix(), *work.arguments],
+        arguments=[*work.tool.argv, *work.arguments],
         environment_variables=[{"name": name, "value": value} for name, value in work.environment],
         output_files=wanted,  # for engines before 2.1
         output_paths=wanted,

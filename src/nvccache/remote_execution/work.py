@@ -48,18 +48,17 @@ class ShippedTool:
     program: str  # the name of one of the files
     loader: str  # the same
 
-    def argv_prefix(self, root: str = "", streams: Sequence[str] = ()) -> list[str]:
-        """The part of argv before the arguments, for files below `root`."""
-        checking = [f"{root}{_PROGRAMS}/class-check", *streams, *self.checks, "--"]
-        loading = [root + self.loader, "--inhibit-cache", "--library-path", root + _LIBRARIES]
-        return [*checking, *loading, root + self.program]
+    @property
+    def argv(self) -> list[str]:
+        """What comes before the arguments, relative to the root of the input tree."""
+        checking = [f"{_PROGRAMS}/class-check", *self.checks, "--"]
+        return [*checking, self.loader, "--inhibit-cache", "--library-path", _LIBRARIES, self.program]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """A stage to run elsewhere, with SCRATCH_NAME for the scratch directory."""
 
-    kind: str  # of the stage
     tool: ShippedTool
     arguments: Sequence[str]  # argv[1:]
     environment: Sequence[tuple[str, str]]
@@ -116,7 +115,7 @@ def describe_stage(
         else:
             arguments.append(argument.replace(inside, SCRATCH_NAME + "/"))
     outputs = [output.path.removeprefix(inside) for output in stage.kept_outputs]
-    return Work(stage.kind, tool, arguments, forwarded_variables(environ), inputs, outputs)
+    return Work(tool, arguments, forwarded_variables(environ), inputs, outputs)
 
 
 def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:

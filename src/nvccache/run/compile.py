@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import endpoint, log
+from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
 from nvccache.machine import jobserver, scratch, slots, streams
@@ -173,18 +173,12 @@ def _run_query(
 
 
 def _executor(config: Config) -> MakeExecutor | None:
-    """Remote execution, if set; its package is optional, and loaded only here."""
+    """Remote execution, if set; it is above this package, and loaded only here."""
     if not config.executor:
         return None
     import importlib
 
-    try:
-        source = importlib.import_module(endpoint.PACKAGE + ".source")
-    except ImportError as error:
-        if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.source"):
-            raise
-        log.write(config.log, endpoint.NOT_INSTALLED)
-        return None
+    source = importlib.import_module("nvccache.remote_execution.source")
     make_executor: MakeExecutor = source.make_executor(config)
     return make_executor
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +17,7 @@ from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys
 from nvccache.remote import outages
+from nvccache.remote_execution import work
 from nvccache.store import event_line, store
 from nvccache.store.event_line import Event
 from nvccache.store.store import Store
@@ -220,10 +220,9 @@ def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypa
 
 
 def test_doctor_shows_an_outage_of_remote_execution(cache_dir, own_pool, monkeypatch):
-    checks = SimpleNamespace(check_executor=lambda settings: [])
-    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: checks)
+    monkeypatch.setattr(work, "CHECK", "/nowhere")
     settings = config.load({**os.environ, "NVCCACHE_EXECUTOR": "grpc://h:1"})
-    assert list(doctor.check_executor(settings)) == []
+    assert [found.state for found in doctor.check_executor(settings)] == [BAD]
     outages.begin(outages.OF_EXECUTOR.format(doctor.endpoint.parse("grpc://h:1").identity), "full", "no room")
-    (found,) = doctor.check_executor(settings)
+    _, found = doctor.check_executor(settings)
     assert found.state == ODD and found.text.endswith(": no room")

@@ -66,32 +66,7 @@ def test_each_fault_has_a_sentence():
     assert words - {faults.CANCELLED} == {*outcomes.EXECUTOR_FAULTS}
 
 
-@pytest.mark.parametrize(
-    ("launcher", "folder", "detail"),
-    [
-        ("no-such-launcher -n1", "/", "there is no program `no-such-launcher`"),
-        ("env", "", "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"),
-        ("env", "{0}/a b", "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"),
-        ("env", "{0}/file", "`{0}/file` cannot be used: Not a directory"),
-        ("env", "{0}/open", "`{0}/open` is another user's, or writable by everyone"),
-    ],
-)
-def test_a_launcher_needs_a_program_and_a_directory(tmp_path, launcher, folder, detail):
-    (tmp_path / "file").touch()
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    (finding,) = findings(f"prefix:{launcher}", NVCCACHE_EXECUTOR_DIR=folder.format(tmp_path))
-    assert (finding.state, finding.details) == (BAD, (detail.format(tmp_path),))
-    assert finding.fix == ("unset NVCCACHE_EXECUTOR",)
-
-
-def test_a_launcher_that_can_be_used_is_well_and_its_directory_is_not_made(tmp_path):
-    text = f"`env` starts stages, with their files in `{tmp_path}/a`"
-    assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a") == [(GOOD, text)]
-    assert not (tmp_path / "a").exists()
-
-
 def test_without_the_check_of_processors_nothing_is_sent(monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
-    (finding,) = findings("prefix:env")
+    (finding,) = findings("grpc://h:1")
     assert finding.details == ("nvccache was built without a static C library",)
