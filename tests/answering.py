@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from nvccache.records.facts import CurrentState
-from nvccache.store.store import Store
 
 
 class Answering(CurrentState):
@@ -14,7 +13,7 @@ class Answering(CurrentState):
     def __init__(
         self, environ: Mapping[str, str] | None = None, answer: str | Callable[[str, str], str] = ""
     ) -> None:
-        super().__init__(environ or {}, Store("/nowhere"))
+        super().__init__(environ or {})
         self._answer = answer
 
     def answer(self, topic: str, subject: str) -> str:

@@ -96,7 +96,7 @@ class FakeExecution:
     def publish(self, wanted: StageRun) -> None:
         self.events.append(f"stored {wanted.stage.kind}")
         self.stored.add(wanted.stage.kind)
-        wanted.set_input_record(InputRecord())
+        wanted.input_record = InputRecord()
 
 
 def execution_of(*steps: Stage, **others) -> FakeExecution:

@@ -39,56 +39,29 @@ _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
 _VERBATIM = b"\x028 "
 _SHORTEST_STRETCH = 2048  # bytes
-_SHORT_DIGITS = 8  # of a digest; enough to notice that a file changed
 _FIRST_MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
 _FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
 # The preprocessor's pseudo-files have no text.
 _RELATIVE = re.compile(rb'\n# \d+ "(?!/|<built-in>"|<command-line>")')
 _ANY = re.compile(rb'^# \d+ "(?:[^"\\\n]|\\.)*"[ 0-9]*\n', re.MULTILINE)
 _DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )')
+# The text of one file after a line marker, and from the marker the quoted name and the flags; or of system
+# headers, with their markers and no such name.
+_Piece = tuple[bytes, bytes]
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """The content of a text apart from line numbers."""
-
-    digest: str = ""  # empty if any line number may matter
-    files: tuple[tuple[bytes, str], ...] = ()  # of the user: (name in line markers, short digest)
-
-
-class _Piece:
-    """The text of one file after a line marker; or of system headers, which includes their markers."""
-
-    __slots__ = ("body", "where")
-
-    def __init__(self, body: bytes, where: bytes = b"") -> None:
-        self.body = body
-        self.where = where  # from the marker: the quoted name and the flags
-
-    @property
-    def file(self) -> bytes:
-        """Its name; empty for system headers."""
-        return self.where.rpartition(b'"')[0][1:]
-
-
-def meaning_of(text: bytes) -> Meaning:
+def meaning_of(text: bytes) -> str:
+    """The digest of a text apart from line numbers; empty if any line number may matter."""
     text = b"\n" + text
+    if any(word in text for word in _POSITION_READERS) or _MARKS[0][:1] in text:
+        return ""
     first = _MARKER.match(text)
     main = first[2] if first else b'""'
     pieces = list(_pieces(text, main))
-    files: dict[bytes, list[bytes]] = {}
-    for piece in pieces:
-        if piece.where:
-            files.setdefault(piece.file, []).append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
-    of_files = {name: b"\n".join(parts) for name, parts in files.items()}
-    digests = tuple((name, keys.digest_bytes(content)[:_SHORT_DIGITS]) for name, content in of_files.items())
-    may_have_lines_as_content = _has_raw_string(text, b"\n# ") or any(
-        _has_raw_string(piece.body, b"\n") for piece in pieces if piece.where
-    )
-    if may_have_lines_as_content or _may_read_position(text) or _MARKS[0][:1] in text:
-        return Meaning("", digests)
-    return Meaning(keys.digest_bytes(b"\n".join(_without_lines(pieces, main))), digests)
+    if _has_raw_string(text, b"\n# ") or any(_has_raw_string(body, b"\n") for body, where in pieces if where):
+        return ""
+    return keys.digest_bytes(b"\n".join(_without_lines(pieces, main)))
 
 
 def _has_raw_string(text: bytes, part: bytes) -> bool:
@@ -103,13 +76,8 @@ def _has_raw_string(text: bytes, part: bytes) -> bool:
     return False
 
 
-def _may_read_position(text: bytes) -> bool:
-    """Whether a text mentions a builtin that reads its line, its column or the name of its file."""
-    return any(word in text for word in _POSITION_READERS)
-
-
 def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
-    """The pieces of text between markers, without empty ones; `main` is the content of the first marker.
+    """The pieces of text between markers, without empty ones; `main` is what the first marker says.
 
     System headers are most of a text and rarely edited: a whole stretch of them is one piece, including its
     markers, which saves most of the time.
@@ -122,7 +90,7 @@ def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
         if position - start < _SHORTEST_STRETCH:
             continue  # such as a header with an include guard, entered again
         yield from _pieces_of_user(text[done:start], main)
-        yield _Piece(text[start:position])
+        yield text[start:position], b""
         done = position
     yield from _pieces_of_user(text[done:], main)
 
@@ -131,7 +99,7 @@ def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
     before, *parts = _MARKER.split(text)  # the parts are: number, name and flags, text, and so on
     for where, body in zip([main, *parts[1::3]], [before, *parts[2::3]], strict=True):
         if len(body) > 1 and body.strip(b"\n"):
-            yield _Piece(body, where)
+            yield body, where
 
 
 def _without_lines(pieces: Iterable[_Piece], main: bytes) -> list[bytes]:
@@ -143,16 +111,16 @@ def _without_lines(pieces: Iterable[_Piece], main: bytes) -> list[bytes]:
     found: list[bytes] = []
     marks: dict[bytes, bytes] = {}
     mark = b""
-    for piece in pieces:
-        if not piece.where:
-            found += (b"%s%d" % (_VERBATIM, len(piece.body)), piece.body)
+    for body, where in pieces:
+        if not where:
+            found += (b"%s%d" % (_VERBATIM, len(body)), body)
             mark = b""
         else:
-            of_piece = marks.get(piece.where) or marks.setdefault(piece.where, _mark_of(piece.where, main))
+            of_piece = marks.get(where) or marks.setdefault(where, _mark_of(where, main))
             if of_piece is not mark:
                 mark = of_piece
                 found.append(mark)
-            found.append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
+            found.append(_BLANK_LINES.sub(b"\n", body.strip(b"\n")))
     return found
 
 
@@ -170,40 +138,28 @@ class Pass:
 
     listed: tuple[tuple[bytes, bool], ...]  # entries of the depfile, each with whether it is a system header
     meaning: str = ""  # the digest of the normalized text, or empty
-    files: tuple[tuple[bytes, str], ...] = ()  # of the user: (name, short digest)
     is_absolute: bool = False  # all names in its markers are absolute paths
 
     def encoded(self) -> bytes:
         """The form stored in a result."""
-        rows = [[_text(name), is_system] for name, is_system in self.listed]
-        files = [[_text(name), digest] for name, digest in self.files]
-        return json.dumps([rows, self.meaning, files, self.is_absolute]).encode()
+        rows = [[name.decode("latin-1"), is_system] for name, is_system in self.listed]
+        return json.dumps([rows, self.meaning, self.is_absolute]).encode()
 
 
 def facts_of_text(preprocessed: bytes) -> Pass:
     """The facts about a pass with this output."""
-    meaning = meaning_of(preprocessed)
     listed = tuple(listed_files(preprocessed))
-    return Pass(listed, meaning.digest, meaning.files, are_absolute(preprocessed))
+    return Pass(listed, meaning_of(preprocessed), are_absolute(preprocessed))
 
 
 def decoded(facts: bytes) -> Pass:
     """The inverse of `Pass.encoded`; raises ValueError."""
     try:
-        rows, meaning, files, is_absolute = json.loads(facts)
-        listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
-        digests = tuple((_bytes(name), str(digest)) for name, digest in files)
+        rows, meaning, is_absolute = json.loads(facts)
+        listed = tuple((str(name).encode("latin-1"), bool(is_system)) for name, is_system in rows)
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
-    return Pass(listed, str(meaning), digests, is_absolute is True)
-
-
-def _text(name: bytes) -> str:
-    return name.decode("latin-1")
-
-
-def _bytes(name: object) -> bytes:
-    return str(name).encode("latin-1")
+    return Pass(listed, str(meaning), is_absolute is True)
 
 
 def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:

@@ -17,7 +17,7 @@ def test_files_that_were_entered_are_known():
 
 def test_facts_of_a_text_survive_encoding():
     listed = ((b"a \xff\n.cu", False), (b"/usr/x.h", True), (b"/usr/x.h", False))
-    known = Pass(listed, "what it says", ((b"a \xff.cu", "a digest"),), is_absolute=True)
+    known = Pass(listed, "what it says", is_absolute=True)
     assert decoded(known.encoded()) == known
     assert decoded(Pass(()).encoded()) == Pass(())
 
@@ -30,13 +30,11 @@ def test_names_that_a_line_directive_makes_up_come_back_too():
 
 NO_FACTS = [b"", b"\xff", b"{}", b"[]", b"1", b"null", b"[" * 100_000]
 WRONG = [None, "x", 1, [["a"]], [[1, 2, 3]], [["\u20ac", True]], [None], [["a", True, []]]]
-for _number in range(4):
+for _number in range(3):
     _facts = json.loads(Pass(()).encoded())
     del _facts[_number]
     NO_FACTS.append(json.dumps(_facts).encode())
-for _place in (0, 2):
-    _facts = json.loads(Pass(()).encoded())
-    NO_FACTS += [json.dumps([*_facts[:_place], wrong, *_facts[_place + 1 :]]).encode() for wrong in WRONG]
+NO_FACTS += [json.dumps([wrong, "", True]).encode() for wrong in WRONG]
 
 
 @pytest.mark.parametrize("facts", NO_FACTS, ids=range(len(NO_FACTS)))

@@ -73,7 +73,7 @@ class Explanation:
         causes = difference_text.key_clauses(self._components(base.digest_key), base.components)
         relocation = direct.relocation_of(base.scope, self._relocation)
         if recorded := record.find_by_name(base.record_name, relocation, cache):
-            now = CurrentState(request.environ, cache, request.now)
+            now = CurrentState(request.environ, request.now)
             clauses = difference_text.input_clauses(recorded.input_record, now, request.environ)
             causes += clauses[:_MOST_OF_INPUTS]
         if base.reason_against_record:

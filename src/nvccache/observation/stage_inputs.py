@@ -14,19 +14,9 @@ from itertools import chain
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
-from nvccache.observation import (
-    judge,
-    library_search,
-    written_files,
-)
+from nvccache.observation import judge, written_files
 from nvccache.observation.looked_up import CallNames
-from nvccache.observation.observed_process import (
-    COMPILERS,
-    GENERATED_FILES,
-    HOST,
-    Process,
-    for_all,
-)
+from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, Process, for_all
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import facts
@@ -58,7 +48,14 @@ class Subject:
 
     @property
     def variables_of_loader(self) -> set[str]:
-        return library_search.variables(self.is_known_by_content, self.folds_mathematics)
+        """Those by which the loader may choose other libraries, or these other functions.
+
+        What LD_LIBRARY_PATH means for a tool that is known by content is in its key.
+        """
+        names = {*environment.OF_LOADER}
+        if self.is_known_by_content:
+            names -= {environment.LIBRARY_PATH, *(() if self.folds_mathematics else {environment.TUNABLES})}
+        return names
 
     @property
     def program(self) -> str:
@@ -70,13 +67,12 @@ class ObservedInputs:
     """Makes the input records of one call, which began at `since_ns`; its own files are below `scratch`."""
 
     def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
-        self._cache = cache
         self.cwd = cwd
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         # Prefixes of paths that may be irrelevant.
         self._special = (scratch, self._own[1][:-1], *judge.KERNEL_PATHS)
-        self.files = UnchangedFiles(cache, cwd, since_ns)
+        self.files = UnchangedFiles(cache, since_ns)
         self.names = CallNames(since_ns)
 
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
@@ -85,43 +81,25 @@ class ObservedInputs:
             raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
         return _StageInputs(self, observation, subject).input_record()
 
-    def assumed(self, subject: Subject, why_not: str) -> InputRecord:
-        """The input record of a tool that was not observed but is known by content: the whole environment.
-
-        Raises UnreadableError or OSError.
-        """
-        if not subject.is_known_by_content:
-            raise UnreadableError(f"its tools could not be observed: {why_not}")
-        record = self._with_libraries(subject)
-        record.is_observed = False
-        self.add_variables(record, {environment.WHOLE}, subject.environ)
-        return record
-
     def remote_run_record(self, subject: Subject, names: Iterable[str]) -> InputRecord:
         """The input record of a tool that ran on another machine, with only the files that were sent.
 
         Apart from what is in its key, it depends on its libraries and on variables: those of the C library
         were sent, and `names`, which it also reads, were not set. Raises UnreadableError or OSError.
         """
-        record = self._with_libraries(subject)
-        self.add_variables(
-            record, {*environment.OF_LIBC, *subject.variables_of_loader, *names}, subject.environ
-        )
-        return record
-
-    def _with_libraries(self, subject: Subject) -> InputRecord:
-        """What the loader says of a tool that was not observed; raises UnreadableError or OSError."""
         libraries = loader.libraries_of(subject.program, subject.environ)
-        if libraries is None:
+        if not libraries:
             raise UnreadableError(f"which libraries `{subject.program}` loads is unknown")
         record = InputRecord()
         self.files.put_into(
             record, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY)
         )
-        self.add_facts(record, library_search.facts_needed(libraries, subject.folds_mathematics), subject)
+        self.add_facts(record, _facts_of_libraries(libraries, subject), subject)
         looked = self.names.begin(record.files)
         looked.add_absent(self.absent([loader.PRELOAD_LIST]))
         looked.put_into(record, "")
+        variables = {*environment.OF_LIBC, *subject.variables_of_loader, *names}
+        self.add_variables(record, variables, subject.environ)
         return record
 
     def tool_record(self, subject: Subject) -> InputRecord:
@@ -131,9 +109,10 @@ class ObservedInputs:
         if called:  # even if it is not identified by content any more, since a script has replaced it
             self.files.put_into(record, {called: PROGRAM, os.path.realpath(called): PROGRAM})
             looked = self.names.begin(record.files)
-            if subject.is_known_by_content:  # where libraries would be found first is only in its key
+            if subject.is_known_by_content:  # its stage may have run in another toolkit
                 self.add_variables(record, {environment.LIBRARY_PATH}, subject.environ)
-                looked.add_absent(self.absent(library_search.first_paths(called, subject.environ)))
+                first = loader.first_directories(called, subject.environ)
+                looked.add_absent(self.absent(loader.paths_in(first, loader.OF_NVIDIAS_TOOLS)))
             looked.add_tool(subject.argv0, subject.search_path)
             looked.put_into(record, subject.search_path)
         return record
@@ -186,7 +165,7 @@ class ObservedInputs:
 
     def add_facts(self, record: InputRecord, needed: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, argument in dict.fromkeys(needed):
-            answer = facts.answer(topic, argument, subject.environ, self._cache)
+            answer = facts.answer(topic, argument, subject.environ)
             if not answer:
                 raise UnreadableError("what its tools see of the machine is unknown")
             record.machine.append((topic, argument, answer))
@@ -212,11 +191,10 @@ class _StageInputs:
         if subject.is_known_by_content:
             self._in_key |= {self._program, os.path.realpath(self._program)}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
-        searched = [
-            library_search.paths_instead(process, subject.environ, process.program in self._in_key)
-            for process in self._processes
+        self._libraries = [
+            [path for path in process.loaded if path != process.program] for process in self._processes
         ]
-        self._searched = sorted(set[str]().union(*searched))
+        self._searched = sorted(self._places_of_libraries())
 
     def input_record(self) -> InputRecord:
         for process in self._processes:
@@ -237,10 +215,19 @@ class _StageInputs:
 
     def _facts_needed(self) -> Iterator[tuple[str, str]]:
         """The facts about the machine and the caller that the stage depends on: topic and argument."""
-        libraries = chain.from_iterable(map(library_search.libraries_of, self._processes))
-        yield from library_search.facts_needed(libraries, self._subject.folds_mathematics)
+        yield from _facts_of_libraries(chain.from_iterable(self._libraries), self._subject)
         for process in self._processes:
             yield from judge.facts_needed(process)
+
+    def _places_of_libraries(self) -> set[str]:
+        """Where the loader, which is not observed, might find other libraries, and its list of more."""
+        places = {loader.PRELOAD_LIST}
+        for process, libraries in zip(self._processes, self._libraries, strict=True):
+            first = loader.first_directories(process.program, self._subject.environ)
+            directories = [*map(os.path.dirname, libraries), *first]
+            names = [loader.VARIANTS, *map(os.path.basename, libraries)]
+            places.update(loader.paths_in(directories, names))
+        return places.difference(*self._libraries)
 
     def _check_neighbours(self, record: InputRecord) -> None:
         """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.
@@ -276,9 +263,6 @@ class _StageInputs:
         kinds |= dict.fromkeys(self._call.present(self._searched), LIBRARY)
         record.dates = sorted(set(record.dates))
         self._call.files.put_into(record, kinds)
-        for process in self._processes:
-            if process.kind == HOST:
-                self._call.files.check_dates(process.files)
         record.duplicates = _duplicates(record)
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
@@ -352,6 +336,16 @@ class _StageInputs:
             if not directory.startswith(GENERATED_FILES):
                 self._call.files.signature(directory)  # raises if it has changed since
                 record.listings.append((directory, presence.digest_of_listing(directory)))
+
+
+def _facts_of_libraries(libraries: Iterable[str], subject: Subject) -> Iterator[tuple[str, str]]:
+    """The facts about the machine that loaded libraries depend on: topic and argument."""
+    names = sorted({*map(os.path.basename, libraries)})
+    if os.path.exists(facts.CACHE_OF_LOADER):
+        yield from ((facts.LIBRARIES, f"{facts.CACHE_OF_LOADER}:{name}") for name in names)
+    if subject.folds_mathematics:
+        has_libm = any(name.startswith(("libm.", "libm-")) for name in names)
+        yield facts.FEATURES if has_libm else facts.NATIVE, ""
 
 
 def _is_here(name: str) -> bool:

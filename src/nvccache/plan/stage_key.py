@@ -82,7 +82,7 @@ def tool_parts(stage: Stage, program: str, store: Store) -> list[str]:
 
 def is_known_by_content(stage: Stage, program: str) -> bool:
     """Whether keys identify a stage's tool by content, wherever it is: not a script. Raises OSError."""
-    return stage.is_located_anywhere and elf.interpreter(program) is not None
+    return stage.is_located_anywhere and elf.is_elf(program)
 
 
 def by_meaning(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from nvccache.files.signatures import Signature
-    from nvccache.store.store import Store
 
     class Read(Protocol):
         """The fields of an input record that checks use besides their own rows."""
@@ -71,7 +70,6 @@ class CurrentState:
 
     __slots__ = (
         "_answers",
-        "_cache",
         "_digests",
         "_links",
         "_signatures",
@@ -81,9 +79,8 @@ class CurrentState:
         "since_ns",
     )
 
-    def __init__(self, environ: Mapping[str, str], cache: Store, files: CurrentState | None = None) -> None:
+    def __init__(self, environ: Mapping[str, str], files: CurrentState | None = None) -> None:
         self.environ = environ
-        self._cache = cache  # has memos of what the machine is
         self._answers: dict[tuple[str, str], str] = {}
         self.since_ns: int = files.since_ns if files else time.time_ns()  # before the first file is read
         self._signatures: dict[str, Signature | None] = files._signatures if files else {}
@@ -120,7 +117,7 @@ class CurrentState:
         """The current digest for a question about the machine; see `answer` below."""
         question = topic, subject
         if question not in self._answers:
-            self._answers[question] = answer(topic, subject, self.environ, self._cache)
+            self._answers[question] = answer(topic, subject, self.environ)
         return self._answers[question]
 
     def learn(self, path: str, digest: str) -> None:
@@ -260,7 +257,7 @@ def sentence(what: str) -> str:
     return next((clauses[what] for clauses in tables if what in clauses), "the machine is another one")
 
 
-def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
+def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
     """The digest of the current answer; empty if the question is unknown or cannot be answered.
 
     A replay repeats most of these questions only after a reboot.
@@ -276,7 +273,7 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     elif topic == DIRECTORY:
         text = os.fsencode(f"{os.getcwd()}\0{environ.get('PWD', '')}")
     elif topic == FEATURES:
-        text = os.fsencode(processor.processor_class(cache))
+        text = os.fsencode(processor.processor_class())
     else:
         return ""
     return keys.digest_bytes(text) if text else ""

@@ -56,14 +56,14 @@ def _decode_names(section: bytes) -> list[list[str]]:
 
 _WITH_PATHS = frozenset(("files", "directories", *(fact.name for fact in FACTS if fact.has_paths)))
 _RECORD = sections.Schema(
-    "inputs-10",
+    "inputs-11",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
     ("signatures", (_encode_signatures, _decode_signatures)),  # of files, and of directories
     ("directories", sections.STRINGS),
     ("names", (_encode_names, _decode_names)),
-    ("other", sections.STRINGS),  # whether it was observed, its reader, and the value of PATH
+    ("other", sections.STRINGS),  # its reader, and the value of PATH
     *((fact.name, sections.STRINGS if fact.width == 1 else sections.tuples_of(fact.width)) for fact in FACTS),
 )
 _MARK = MARK.encode()
@@ -91,7 +91,6 @@ class InputRecord:
         "directories",
         "directory_signatures",
         "files",
-        "is_observed",
         "kinds",
         "names",
         "reader",
@@ -112,7 +111,6 @@ class InputRecord:
         self.search_path = ""  # the value of PATH when programs were searched
         self.reader = presence.user_and_groups()  # the user and groups that could read all this
         self.cache_signatures: list[Signature] = []  # of `caches`, for replay records only; not stored
-        self.is_observed = True  # if not, it is what a stage is known to read, and only valid for that stage
         for fact in FACTS:
             setattr(self, fact.name, [])
 
@@ -140,7 +138,7 @@ def encode(input_record: InputRecord, relocation: Relocation) -> bytes:
         "digests": input_record.digests,
         "signatures": (input_record.signatures, input_record.directory_signatures),
         "names": input_record.names,
-        "other": ["1" if input_record.is_observed else "", input_record.reader, input_record.search_path],
+        "other": [input_record.reader, input_record.search_path],
     }
     values |= {fact.name: getattr(input_record, fact.name) for fact in FACTS}
     values |= {name: _moved(getattr(input_record, name), relocation.encode) for name in _WITH_PATHS}
@@ -154,8 +152,7 @@ def decode(record: bytes, relocation: Relocation) -> InputRecord:
     input_record.kinds, input_record.digests = values["kinds"], values["digests"]
     input_record.signatures, input_record.directory_signatures = values["signatures"]
     input_record.names = values["names"]
-    observed, input_record.reader, input_record.search_path = values["other"]
-    input_record.is_observed = observed == "1"
+    input_record.reader, input_record.search_path = values["other"]
     is_moved = _MARK in record
     for name in ("files", "directories", *(fact.name for fact in FACTS)):
         value = values[name]
@@ -195,8 +192,8 @@ def without_hints(record: bytes) -> bytes:
 
 
 def _without_reader(other: bytes) -> bytes:
-    observed, _, search_path = sections.split(other)
-    return sections.join([observed, "", search_path])
+    _, search_path = sections.split(other)
+    return sections.join(["", search_path])
 
 
 def _moved(values: Any, move: Callable[[str], str]) -> Any:

@@ -77,7 +77,7 @@ def _answer_parsed(
     from nvccache.records import direct, record
     from nvccache.records.facts import CurrentState
 
-    now = request.now = CurrentState(request.environ, cache, request.now)
+    now = request.now = CurrentState(request.environ, request.now)
     found = direct.find(_lookup_keys(request), request.invocation, cache, now, remote_records)
     if not found:
         return None

@@ -128,7 +128,7 @@ def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedToo
         raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
         raise ExecutorError(faults.BROKEN, "class-check was not built: no static C library")
-    checks = checks_of(processor.processor_class(store))
+    checks = checks_of(processor.processor_class())
     if not checks:
         raise ExecutorError(faults.BROKEN, "this machine's processor class is not known")
     program_name = f"{_PROGRAMS}/{os.path.basename(program)}"

@@ -61,7 +61,7 @@ class Compile:
         self.runs = [StageRun(at, step) for at, step in enumerate(plan.steps) if isinstance(step, Stage)]
         self.wrapper_effects: set[str] = set()  # in its stages so far, see wrappers.py
         # `files`: the state of files in which records were looked up before.
-        self.now = CurrentState(environ, store, files)
+        self.now = CurrentState(environ, files)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from

@@ -60,7 +60,7 @@ class DryRun:
 
         None if others may write into the cache: the commands of the transcript are run.
         """
-        now = CurrentState(request.guarded_environ, self._cache, request.now)
+        now = CurrentState(request.guarded_environ, request.now)
         is_private = directory.is_private(request.config.dir)
         stored = record.find_private(self._key, self._cache, now) if is_private else None
         if not stored:

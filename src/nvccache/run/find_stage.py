@@ -134,10 +134,8 @@ def _find(
     """The first complete and valid result under a stage's keys."""
     for lookup_key in make_lookup_keys(call, run):
         for entry in record.valid_entries(lookup_key, call.store, call.now, remote_records):
-            # A result that was not observed would leave the call without a record.
-            is_good = entry.input_record.is_observed or call.watch.is_blind
             has_other_lines = tuple(entry.result.text) != run.text
-            if not is_good or (has_other_lines and not call.ignores_lines):
+            if has_other_lines and not call.ignores_lines:
                 continue
             if not _is_whole(run.stage, entry.result):
                 continue

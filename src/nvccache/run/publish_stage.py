@@ -90,7 +90,7 @@ def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
         read = _input_record_of(call, stage, tool_run)
     except (UnreadableError, OSError) as error:
         return str(error)
-    run.set_input_record(read)
+    run.input_record = read
     processes = [process for log in tool_run.logs for process in log.read().processes]
     grown = written_files.appended_file(processes, call.plan.scratch)
     if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
@@ -148,8 +148,6 @@ def _input_record_of(call: Compile, stage: Stage, tool_run: ToolRun) -> InputRec
     inputs, subject = call.inputs, call.subject_of(stage)
     if tool_run.costs:
         read = inputs.remote_run_record(subject, stage.tool.variables)
-    elif call.watch.is_blind:
-        read = inputs.assumed(subject, call.watch.why_not)
     elif not tool_run.logs:  # an empty input record would always match
         raise UnreadableError(f"no run of {stage.kind} was observed")
     else:

@@ -104,7 +104,6 @@ def _record(run: Run, report: Report) -> None:
     if reason:
         raise UnreadableError(reason)
     input_record = inputs.union([read], request.environ, request.invocation.option_files)
-    inputs.files.remember()
     answer = _answer(run, content)
     run.cache.add_blob(answer.products[0][1], content, compress=False)
     lookup_key = direct.make_lookup_key(request, direct.SAME_DIRECTORY, run.relocation)

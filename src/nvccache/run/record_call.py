@@ -194,7 +194,6 @@ def _reasons_of_call(invocation: Invocation, plan: Plan) -> list[str]:
 def of_compile(recorder: Recorder, report: Report) -> None:
     """Record a finished call; sets `record` or `reason_against_record` of the report."""
     cache = recorder.call.store
-    recorder.call.inputs.files.remember()
     reason_against_record = recorder.reason_against_record()
     try:
         inputs = recorder.input_record() if not reason_against_record else InputRecord()

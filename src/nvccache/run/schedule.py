@@ -292,7 +292,7 @@ class Schedule:
         run.completed = Completed(0, result.stdout, result.stderr, result.seconds, result.cpu)
         run.state = State.DONE
         run.contains_id |= entry.lookup_key.scope == SAME_ID
-        run.set_input_record(entry.input_record)
+        run.input_record = entry.input_record
         self._give_up_claim(run)
         run.started = run.started or time.monotonic()
         self._on_result(run)

@@ -146,11 +146,6 @@ class StageRun:
         completed = self.completed
         return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
 
-    def set_input_record(self, record: InputRecord) -> None:
-        self.input_record = record
-        if not record.is_observed:
-            self.reasons_against_record.append(f"{self.stage.kind} was not observed")
-
 
 class Executor:
     """Other machines that run stages; for the main thread of one call."""

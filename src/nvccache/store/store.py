@@ -7,7 +7,7 @@
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
       private-v1/ab/<key>        output of a dry run, or the command that a script nvcc starts; never sent
-      memo-v1/ab/<key>           can be computed again, such as the digests of the files in a directory
+      memo-v1/ab/<key>           can be computed again, such as the digests of programs
       object-v9/ab/<key>         the last compile of an object that was not replayed: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v5           running count of bytes; see eviction.py

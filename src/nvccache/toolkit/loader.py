@@ -1,6 +1,6 @@
 """Where the dynamic loader finds the libraries of a program.
 
-Which ones a tool has loaded is observed. Only for a run that is not observed here, the loader is asked.
+Which ones a tool has loaded is observed. Only for a run elsewhere, the loader is asked.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import re
 
-from nvccache.files import elf
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 # What NVIDIA's tools load, and the directory where the loader looks first for variants by processor.
 VARIANTS = "glibc-hwcaps"
@@ -36,29 +34,31 @@ def first_directories(program: str, environ: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys([*(name or "." for name in named), *(os.path.join(up, "lib") for up in above)]))
 
 
+def paths_in(directories: Iterable[str], names: Collection[str]) -> list[str]:
+    """The paths of these names in each directory; files in the working directory have plain names."""
+    return [
+        name if directory in ("", ".") else os.path.join(directory, name)
+        for directory in dict.fromkeys(directories)
+        for name in names
+    ]
+
+
 def own_directories(program: str, environ: Mapping[str, str]) -> list[str]:
     """The first directories that have libraries of NVIDIA's tools, or a name that the loader expands."""
     return [
         os.path.abspath(directory)
         for directory in first_directories(program, environ)
-        if "$" in directory or (os.path.isdir(directory) and _has_library(directory))
+        if "$" in directory or any(map(os.path.exists, paths_in([directory], OF_NVIDIAS_TOOLS)))
     ]
 
 
-def _has_library(directory: str) -> bool:
-    return any(os.path.exists(os.path.join(directory, name)) for name in OF_NVIDIAS_TOOLS)
-
-
-def libraries_of(program: str, environ: Mapping[str, str]) -> list[str] | None:
-    """The libraries that the loader would load, itself last; None if that is unknown. Raises OSError."""
+def libraries_of(program: str, environ: Mapping[str, str]) -> list[str]:
+    """The libraries that the loader would load, itself last; none if that is unknown. Raises OSError."""
     from nvccache.machine import process
 
-    loader = elf.interpreter(program)
-    if loader == "":
+    if "LD_AUDIT" in environ:
         return []
-    if loader is None or "LD_AUDIT" in environ:
-        return None
-    done = process.run([loader, "--list", program], environ)
+    done = process.run([program], {**environ, "LD_TRACE_LOADED_OBJECTS": "1"})
     if done.status != 0 or b"=> not found" in done.stdout:
-        return None
-    return list(dict.fromkeys([*map(os.fsdecode, re.findall(_LISTED, done.stdout)), loader]))
+        return []
+    return list(dict.fromkeys(map(os.fsdecode, re.findall(_LISTED, done.stdout))))

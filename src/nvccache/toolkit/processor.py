@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 
-from nvccache.files import keys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.store.store import Store
-
 _FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
 # Vendor, family, model and all features known to the kernel. Unlike /proc/cpuinfo, as fast on many cores.
 _ALIAS = "/sys/devices/system/cpu/modalias"
-# By these glibc 2.28 to 2.42 choose functions of libm (every ifunc in sysdeps/x86_64/fpu/multiarch).
-USED_BY_LIBM = ("avx", "avx2", "fma", "fma4", "sse4_1")
+# By these glibc 2.28 to 2.42 choose functions of libm (every ifunc in sysdeps/x86_64/fpu/multiarch); their
+# numbers are the kernel's (cpufeatures.h).
+USED_BY_LIBM = {"avx": "009C", "avx2": "0125", "fma": "008C", "fma4": "00D0", "sse4_1": "0093"}
 _LAST_KNOWN_GLIBC = [2, 42]
 
 
@@ -33,36 +28,25 @@ def describe() -> str:
     return "".join(lines) or " ".join(os.uname())
 
 
-def processor_class(cache: Store) -> str:
-    """The C library's version and the flags by which its libm chooses functions; a memo.
+def processor_class() -> str:
+    """The C library's version and the flags by which its libm chooses functions.
 
     For a later glibc, another C library or another architecture, all of the processor in several lines.
     """
     try:
         version = os.confstr("CS_GNU_LIBC_VERSION") or ""
+        with open(_ALIAS, encoding="ascii", errors="replace") as stream:
+            alias = stream.read()
     except (OSError, ValueError):
-        version = ""
-    key = memo_key(version)
-    answer = cache.find_memo(key)
-    if not answer:
-        answer = class_in(describe(), version)
-        cache.add_memo(key, answer)
-    return answer
+        version = alias = ""
+    return class_in(alias, version)
 
 
-def memo_key(version: str) -> str:
-    try:
-        with open(_ALIAS, "rb") as stream:
-            alias = os.fsdecode(stream.read())
-    except OSError:
-        alias = ""
-    return keys.key_of("processor class", [("processor", (alias or describe(), version))])
-
-
-def class_in(description: str, version: str) -> str:
+def class_in(alias: str, version: str) -> str:
     name, _, number = version.partition(" ")
     is_known = name == "glibc" and [int(part) for part in number.split(".")[:2]] <= _LAST_KNOWN_GLIBC
-    flags = next((line.split() for line in description.split("\n") if line.startswith("flags")), None)
-    if not is_known or not flags:
-        return f"{version}\n{description}"
-    return " ".join([version, *(flag for flag in USED_BY_LIBM if flag in flags)])
+    kind, _, features = alias.strip().partition(":feature:")
+    if not is_known or not kind.startswith("cpu:type:x86") or not features:
+        return f"{version}\n{describe()}"
+    present = features.split(",")
+    return " ".join([version, *(flag for flag, number in USED_BY_LIBM.items() if number in present)])

@@ -52,9 +52,7 @@ def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
     Raises OSError if there is no such program.
     """
     real_path = os.path.realpath(program_of(name, environ))
-    with open(real_path, "rb") as stream:
-        is_elf = stream.read(len(elf.MAGIC)) == elf.MAGIC
-    return is_elf and is_compiler_name(real_path)
+    return elf.is_elf(real_path) and is_compiler_name(real_path)
 
 
 def is_compiler_name(path: str) -> bool:

@@ -9,9 +9,9 @@ from subprocess import PIPE
 
 import pytest
 
-from nvccache.files import elf
 from nvccache.machine import process
 from nvccache.observation import observer, observer_log
+from nvccache.toolkit import loader
 from observed_programs import (
     CAT,
     QUIET,
@@ -132,7 +132,7 @@ def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path):
 
 
 def test_the_observation_is_incomplete_if_the_loader_was_run_as_a_program(run, program):
-    _, found = run(elf.interpreter(program), program, "end", "exit")
+    _, found = run(loader.libraries_of(program, {})[-1], program, "end", "exit")
     assert found.incomplete.endswith("the program of a loader is not known")
 
 

@@ -9,17 +9,15 @@ import pytest
 from nvccache.files import presence, signatures
 from nvccache.records import facts
 from nvccache.records.input_records import SOURCE, UnreadableError
-from nvccache.store.store import Store
 from observed_stages import FILE, changes_since, kinds, place, ran, read_by, subject
 
 __all__ = ["place"]  # the fixtures
 
 
 def test_the_fact_of_the_working_directory_depends_on_pwd_and_the_real_path(place, monkeypatch):
-    cache = Store(str(place / "cache"))
-    here = [facts.answer(facts.DIRECTORY, "", {"PWD": pwd}, cache) for pwd in ("/a", "/b")]
+    here = [facts.answer(facts.DIRECTORY, "", {"PWD": pwd}) for pwd in ("/a", "/b")]
     monkeypatch.chdir(place / "bin")
-    here.append(facts.answer(facts.DIRECTORY, "", {"PWD": "/a"}, cache))
+    here.append(facts.answer(facts.DIRECTORY, "", {"PWD": "/a"}))
     assert len({*here}) == 3
 
 

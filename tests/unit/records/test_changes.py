@@ -78,11 +78,11 @@ def test_another_path_of_a_library_in_the_loaders_cache_is_a_change(tmp_path, mo
 
     def answer(content):
         path.write_bytes(content)
-        return facts.answer(facts.LIBRARIES, "/etc/ld.so.cache:libm.so.6", {}, None)
+        return facts.answer(facts.LIBRARIES, "/etc/ld.so.cache:libm.so.6", {})
 
     alone = answer(b"\0\0/lib/libm.so.6\0/lib/libx.so\0")
     assert answer(b"\0/lib/liby.so\0/lib/libm.so.6\0/lib/libm.so.60\0/lib/xlibm.so.6\0") == alone
     others = [b"\0/opt/libm.so.6\0", b"\0/lib/libm.so.6\0/opt/libm.so.6\0", b"\0/lib/libx.so\0"]
     assert len({alone, *map(answer, others)}) == 4
     path.unlink()
-    assert facts.answer(facts.LIBRARIES, "/etc/ld.so.cache:libm.so.6", {}, None) == ""
+    assert facts.answer(facts.LIBRARIES, "/etc/ld.so.cache:libm.so.6", {}) == ""

@@ -33,7 +33,7 @@ def odd_input_record(name: str) -> InputRecord:
     made.plain, made.listings = [below], [(below, "4" * 64)]
     made.duplicates = [(below, name, below)]
     made.variables, made.machine = [(name, "-")], [("native", name, "3" * 64)]
-    made.sought, made.search_path, made.is_observed = [name], f":{name}", False
+    made.sought, made.search_path = [name], f":{name}"
     return made
 
 
@@ -69,10 +69,10 @@ def test_relative_paths_in_an_input_record_need_a_base_directory():
      (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (14, b"native\0\0")],
 )  # fmt: skip
 def test_an_input_record_with_inconsistent_sections_is_refused(place, index, section):
-    parts = sections.unpack("inputs-10", input_records.encode(everything(), NOWHERE))
+    parts = sections.unpack("inputs-11", input_records.encode(everything(), NOWHERE))
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(sections.pack("inputs-10", parts), NOWHERE)
+        input_records.decode(sections.pack("inputs-11", parts), NOWHERE)
 
 
 def key_of(front_key: str, made: InputRecord) -> str:
@@ -185,7 +185,7 @@ def test_files_are_read_only_if_their_signature_differs_and_once_in_a_call(place
     first = now.signatures(["late/a.h"])
     (place / "late/a.h").write_text("other")
     assert now.signatures(["late/a.h", "missing"]) == [*first, None]
-    other = CurrentState({"ASKED": "2"}, None, now)
+    other = CurrentState({"ASKED": "2"}, now)
     assert (other.signatures(["late/a.h"]), other.environ) == (first, {"ASKED": "2"})
 
 

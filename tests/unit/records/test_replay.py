@@ -277,7 +277,7 @@ def test_process_attributes_that_a_tool_queried_are_checked_on_replay(launcher, 
     launcher.become = {"stdin": None}  # the same as ours
     made = replayed()
     for topic in ("host", "caller"):
-        made.machine.append((topic, "", facts.answer(topic, "", os.environ, Store("unused"))))
+        made.machine.append((topic, "", facts.answer(topic, "", os.environ)))
     assert launcher.record(compiler, ARGUMENTS, made, answer_of_call())
     launcher.become |= GIVEN[what]
     assert holds(launcher) == (what == "nothing else")

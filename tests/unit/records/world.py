@@ -258,7 +258,6 @@ UNRELATED = {
 COVERED = {
     "signatures": "of the files",
     "directory_signatures": "of what is looked up in them",
-    "is_observed": "whether the rest may be relied upon at all",
     "reader": "who may read the files: see the tests of another user",
 }
 

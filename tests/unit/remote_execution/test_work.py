@@ -117,8 +117,8 @@ def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
 
 @NEEDS_CHECK
 @needs_x86
-def test_the_check_lets_this_processor_pass_and_no_other(cache):
-    checks = work.checks_of(processor.processor_class(cache))
+def test_the_check_lets_this_processor_pass_and_no_other():
+    checks = work.checks_of(processor.processor_class())
     assert [check.removeprefix("-") for check in checks] == [*processor.USED_BY_LIBM]
 
     def status(checks):

@@ -79,7 +79,6 @@ def test_a_failure_is_not_stored(toolkit: Toolkit, what: str) -> None:
 def test_a_stage_that_could_not_be_observed_is_not_stored(
     toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """These tools are scripts: what else they read is not known from their content."""
     for _ in range(2):
         monkeypatch.setattr(observer, "obstacle", lambda folder, cache: "there is none here")
         report = toolkit.compile()

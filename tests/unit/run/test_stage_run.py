@@ -9,16 +9,6 @@ from nvccache.run.stage_run import StageRun
 from stages_of_nothing import HOST
 
 
-def test_an_unobserved_stage_prevents_a_record() -> None:
-    blind = InputRecord()
-    blind.is_observed = False
-    run = StageRun(0, HOST)
-    run.set_input_record(InputRecord())
-    assert run.reasons_against_record == []
-    run.set_input_record(blind)
-    assert run.reasons_against_record == ["host_preprocess was not observed"]
-
-
 def test_a_result_from_text_with_other_line_numbers_is_known_by_its_digests() -> None:
     run = StageRun(0, HOST)
     run.text = ("a digest",)

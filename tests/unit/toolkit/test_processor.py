@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 
-from nvccache.files import keys
 from nvccache.toolkit import processor
-from nvccache.toolkit.processor import class_in
+from nvccache.toolkit.processor import USED_BY_LIBM, class_in
 
-NONE = "model\t: 85\nflags\t: fpu sse2\n"
-
-
-def having(*flags: str) -> str:
-    return NONE.replace("fpu", " ".join(flags))
+ALIAS = "cpu:type:x86,ven0000fam0006mod0055:feature:,0000,{}\n"
 
 
-@pytest.mark.parametrize("flag", ["avx", "avx2", "fma", "fma4", "sse4_1"])
+@pytest.mark.parametrize("flag", USED_BY_LIBM)
 def test_the_class_is_what_libm_chooses_by(flag):
-    assert class_in(having(flag), "glibc 2.36") == f"glibc 2.36 {flag}"
-    assert class_in(having("avx512f", f"{flag}x"), "glibc 2.36") == class_in(NONE, "glibc 2.36")
-    assert class_in(having(flag), "glibc 2.35") != class_in(having(flag), "glibc 2.36")
+    alias, none = ALIAS.format(USED_BY_LIBM[flag]), ALIAS.format("0001")
+    assert class_in(alias, "glibc 2.36") == f"glibc 2.36 {flag}"
+    assert class_in(none, "glibc 2.36") == "glibc 2.36" != class_in(none, "glibc 2.35")
 
 
 @pytest.mark.parametrize(
-    ("description", "version"),
-    [(NONE, "glibc 2.43"), (NONE, "glibc 3.0"), (NONE, ""), ("Features\t: fp asimd\n", "glibc 2.36")],
+    ("alias", "version"),
+    [
+        (ALIAS.format("0001"), "glibc 2.43"),
+        (ALIAS.format("0001"), "glibc 3.0"),
+        (ALIAS.format("0001"), ""),
+        ("cpu:type:aarch64:feature:,0000\n", "glibc 2.36"),
+        ("", "glibc 2.36"),
+    ],
 )
-def test_where_the_choice_is_not_known_all_of_the_processor_counts(description, version):
-    assert class_in(description, version) == f"{version}\n{description}"
+def test_where_the_choice_is_not_known_all_of_the_processor_counts(alias, version):
+    assert class_in(alias, version) == f"{version}\n{processor.describe()}"
 
 
-def test_the_class_is_determined_once(cache, monkeypatch):
-    first = processor.processor_class(cache)
-    monkeypatch.setattr(processor, "class_in", None)
-    assert processor.processor_class(cache) == first
-
-
-def test_another_processor_or_library_has_a_memo_of_its_own(monkeypatch, tmp_path):
-    (tmp_path / "alias").write_text("one")
-    monkeypatch.setattr(processor, "_ALIAS", str(tmp_path / "alias"))
-    names = {processor.memo_key("glibc 2.36"), processor.memo_key("glibc 2.37")}
-    (tmp_path / "alias").write_text("two")
-    names.add(processor.memo_key("glibc 2.36"))
-    (tmp_path / "alias").unlink()
-    names.add(processor.memo_key("glibc 2.36"))
-    assert len(names) == 4 and {*map(len, names)} == {keys.LENGTH}
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 has these features")
+def test_the_kernel_numbers_features_as_they_are_named_in_cpuinfo():
+    flags = next(line for line in processor.describe().split("\n") if line.startswith("flags")).split()
+    found = processor.processor_class().split()[2:]
+    assert found == [flag for flag in USED_BY_LIBM if flag in flags]
 
 
 def test_the_processor_is_described_the_same_each_time():
