@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterable
 from typing import TypeVar
 
-from nvccache.report.calls import make_printable
 from nvccache.store import event_line
 from nvccache.store.event_line import HIT, RAN, Event, Record, StageEvent
 
@@ -95,8 +94,8 @@ def build(count: int, jobs: int = 8, seed: int = 1) -> list[Event]:
 
 
 def calls_of(events: Iterable[Event]) -> list[Event]:
-    """As `report` has them: sorted, and with texts that can be printed."""
-    return [make_printable(event) for event in sorted(events, key=lambda event: event.started)]
+    """As `report` has them: sorted."""
+    return sorted(events, key=lambda event: event.started)
 
 
 def log(cache: str, events: Iterable[Event]) -> None:

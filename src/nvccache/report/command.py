@@ -13,7 +13,7 @@ import click
 from nvccache.cli import builds
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import WrongUsage, format_ago, replace_file, say, warn
-from nvccache.report import calls, page, trace
+from nvccache.report import page, trace
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
@@ -35,15 +35,16 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     root = settings.dir
-    found = events.last_build(events.read(root)) if root and os.path.lexists(root) else []
-    build = list(map(calls.make_printable, found))
+    calls = list(events.read(root)) if root and os.path.lexists(root) else []
+    build = events.last_build(calls)
     if not build:
         warn("no calls are recorded")
     if trace_file:
         replace_file(trace_file, json.dumps(trace.trace_of(build), allow_nan=False, separators=(",", ":")))
     if output or is_opened or not trace_file:
         output = output or PAGE
-        replace_file(output, page.render(build, time.time()))
+        before = events.last_build(call for call in calls if build and call.ended < build[0].started)
+        replace_file(output, page.render(build, before, time.time()))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
         age = time.time() - max((call.ended for call in build), default=0.0)

@@ -18,12 +18,8 @@ const isCall = (item) => item >= stageCount;
 const callOf = (item) => (isCall(item) ? item - stageCount : stageCall[item]);
 // A stage that did not run here: it took no time of its own.
 const isFound = (item) => !isCall(item) && ['hit', 'shared'].includes(word(stages.result, item));
-const kindOf = (item) => (isCall(item) ? word(calls.outcome, item - stageCount) : word(stages.result, item));
-
-// What stages cost that were sent to other machines: how long it was until each was back, and a text.
-const away = new Map(data.away.map(([stage, lasted, costs]) => [stage, { lasted: lasted * UNIT, costs: data.texts[costs] }]));
-const onPath = new Set(data.path); // items of the critical path
-const lasted = (stage) => away.get(stage)?.lasted ?? stages.seconds[stage] * UNIT;
+// How an item is painted: a call by its outcome, what was found by how, and what ran by its tool.
+const kindOf = (item) => (isCall(item) ? word(calls.outcome, item - stageCount) : word(isFound(item) ? stages.result : stages.kind, item));
 
 const lanes = data.lanes.map(([group, name]) => ({ group, name, items: [], bars: [], ticks: [] }));
 
@@ -40,7 +36,7 @@ for (let call = 0, stage = 0; call < callCount; call++) {
       begun[stage] = ended[stage] = Math.min(start + stages.start[stage] * UNIT, ended[item]);
     } else {
       begun[stage] = start + stages.start[stage] * UNIT;
-      ended[stage] = begun[stage] + lasted(stage);
+      ended[stage] = begun[stage] + stages.lasted[stage] * UNIT;
     }
   }
   firstStage[call + 1] = stage;
@@ -85,6 +81,9 @@ const spoken = (text) => text.replaceAll('_', ' ');
 const sourceOf = (call) => word(calls.source, call) || word(calls.product, call) || 'a call without a source';
 
 const stageName = (stage) => word(stages.name, stage);
+const fileOf = (call) => sourceOf(call).replace(/.*\//, '');
+// On a bar: `scan.cu: cicc 90`.
+const labelOf = (item) => (isCall(item) ? fileOf(callOf(item)) : `${fileOf(callOf(item))}: ${stageName(item).replace(/(compute|sm)_/, '')}`);
 
 // Why a call ended as it did: its cause, or what the reason of its bypass means.
 function because(call) {
@@ -96,14 +95,13 @@ function because(call) {
 function linesOf(item) {
   const call = callOf(item);
   const start = `at ${duration(begun[item])}`;
-  const critical = onPath.has(item) && 'on the critical path';
   if (isCall(item)) {
     return [
       sourceOf(call),
       `${spoken(word(calls.outcome, call))}, ${duration(ended[item] - begun[item])}, ${start}`,
       `avoided ${duration(calls.saved[call] * UNIT)} of compiler time`,
+      `${duration(calls.overhead[call] * UNIT)} of overhead`,
       because(call),
-      critical,
     ].filter(Boolean);
   }
   const result = word(stages.result, item);
@@ -120,7 +118,5 @@ function linesOf(item) {
     `${outcome}, ${start}`,
     sourceOf(call),
     place,
-    away.get(item)?.costs,
-    critical,
   ].filter(Boolean);
 }

@@ -28,7 +28,8 @@ function sentence(text) {
   return cell;
 }
 
-const SIGNS = Object.fromEntries([...document.querySelectorAll('#legend .sign')].map((sign) => [sign.classList[1], sign.textContent]));
+const SIGNS = { ran: '●' };
+for (const sign of document.querySelectorAll('#legend .sign')) SIGNS[sign.classList[1]] = sign.textContent;
 
 function signed(kind) {
   const cell = element('td');
@@ -111,7 +112,7 @@ function stagesOf(call) {
   const inner = element('table');
   inner.append(element('caption', `Stages of ${sourceOf(call)}`));
   const head = inner.createTHead().insertRow();
-  for (const title of ['stage', 'result', 'start', 'compiler time', 'row', 'where']) {
+  for (const title of ['stage', 'result', 'start', 'compiler time', 'row']) {
     head.append(element('th', title, { scope: 'col', className: ['start', 'compiler time'].includes(title) ? 'n' : '' }));
   }
   const body = inner.createTBody();
@@ -123,7 +124,6 @@ function stagesOf(call) {
       element('td', duration(stages.start[stage] * UNIT), { className: 'n' }),
       element('td', duration(stages.seconds[stage] * UNIT), { className: 'n' }),
       element('td', isFound(stage) ? '' : lane.name),
-      sentence(away.get(stage)?.costs || ''),
     );
   }
   const row = element('tr', '', { className: 'more' });
@@ -135,6 +135,7 @@ function stagesOf(call) {
 
 // Go to one call in the list, with its stages open.
 function listCall(call) {
+  document.getElementById('all').open = true;
   if (!listed.calls.includes(call)) {
     for (const id of ['filter', 'outcome']) document.getElementById(id).value = '';
     Object.assign(listed, { filter: '', outcome: '' });

@@ -17,56 +17,57 @@ from importlib import resources
 from nvccache import __version__, outcomes
 from nvccache.cli import builds
 from nvccache.cli.output import duration, format_count, format_time
+from nvccache.log import printable
 from nvccache.plan.stages import shown_name
-from nvccache.report import figures, page_parts
-from nvccache.report.calls import lasted, saved, source_of
-from nvccache.report.figures import Link, lay_out
-from nvccache.report.page_parts import text, with_code
+from nvccache.report import tables
+from nvccache.report.lanes import TOOLS, lasted, lay_out
+from nvccache.report.tables import text, with_code
+from nvccache.store import events
 from nvccache.store.event_line import Event
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
 MOST_CALLS = 20_000  # drawn and listed one by one
 _A_SECOND = 10_000
 _CALL_TEXTS = ("outcome", "reason", "directory", "product", "cause")
-_STAGE_TEXTS = ("result", "where")
 
 
-def render(build: Sequence[Event], now: float) -> str:
-    """The page for a build."""
-    headline, path = builds.headline(build), figures.critical_path(build)
-    slowest = page_parts.path_table(path, build[0].started if build else 0.0)
+def render(build: Sequence[Event], before: Sequence[Event], now: float) -> str:
+    """The page for a build, and what is compared with the build before it."""
+    headline = builds.headline(build)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
-    style = _part("page.css")
     return string.Template(_part("page.html")).substitute(
         script_hash=_hash(script),
-        style=style,
+        style=_part("page.css"),
         script=script,
         title=text(f"Build of {_moment(build[0].started)}" if build else "No calls"),
         when=text(format_count(len(build), "call")),
         verdict=with_code(headline[0].upper() + headline[1:]),
-        summary=_summary(build),
-        outcomes=page_parts.outcome_table(build),
-        stages=page_parts.stage_table(figures.tallies_of_stages(build)),
-        legend=page_parts.legend(),
+        summary=_summary(build, before),
+        causes=tables.group("causes", "Why it missed", tables.cause_table(build), "Nothing missed."),
+        legend=tables.legend(build),
         shown=text(_shown(len(build))),
-        sections=page_parts.group("slowest", "What took longest", slowest, "Nothing ran.")
-        + page_parts.group("causes", "Why it missed", page_parts.cause_table(build), "Nothing missed."),
-        data=encode(build, outcomes.REASONS, path),
+        slowest=tables.group("slowest", "What took longest",
+                             tables.slowest_table(build) + tables.stage_table(build), "Nothing ran."),
+        data=encode(build, outcomes.REASONS),
         version=text(__version__),
         made=text(_moment(now)),
-    )
+    )  # fmt: skip
 
 
-def _summary(build: Sequence[Event]) -> str:
+def _summary(build: Sequence[Event], before: Sequence[Event]) -> str:
     """The main figures in large type, with explanations."""
     totals = builds.summarize(build)
+    elapsed, ran = totals["elapsed"], [each for call in build for each in call.stages if not each.is_hit]
+    at_once = sum(map(lasted, ran)) / elapsed if elapsed else 0.0
+    most = sum(lane.group == TOOLS for lane in lay_out(build).lanes)
+    ago = f"; the build before took {duration(builds.summarize(before)['elapsed'])}" if before else ""
     tiles = (
-        ("elapsed", duration(totals["elapsed"]), "from the first call to the last"),
+        ("elapsed", duration(elapsed), f"from the first call to the last{ago}"),
         ("reused", builds.share(totals), "of compiler time, which is CPU time of tools"),
         ("saved", duration(totals["seconds_saved"]), "compiler time of tools that did not run"),
         ("spent", duration(totals["seconds_spent"]), "compiler time of tools that ran"),
         ("overhead", duration(totals["seconds_overhead"]), "CPU time of nvccache itself"),
-        ("calls", f"{len(build):,}", "of nvcc"),
+        ("in parallel", f"{at_once:.1f}", f"tools at work on average, and {most} at most"),
     )
     return "".join(
         f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span></dd></div>"
@@ -93,46 +94,39 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-def encode(build: Sequence[Event], sentences: dict[str, str], path: Sequence[Link] = ()) -> str:
-    """The newest calls as JSON for a script element.
-
-    `sentences` explain reasons; `path` is the critical path.
-    """
+def encode(build: Sequence[Event], sentences: dict[str, str]) -> str:
+    """The newest calls as JSON for a script element; `sentences` explain reasons."""
     calls = build[-MOST_CALLS:]
     lanes = lay_out(calls)
     begun = calls[0].started if calls else 0.0
     texts: dict[str, int] = {}
 
     def number_of(text: str) -> int:
-        return texts.setdefault(text, len(texts))
+        return texts.setdefault(printable(text), len(texts))
 
     stages = [stage for call in calls for stage in call.stages]
-    numbers = {id(item): number for number, item in enumerate((*stages, *calls))}
     columns = {
         "begun": begun,
         "calls": {name: [number_of(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
         | {
-            "source": [number_of(source_of(call)) for call in calls],
+            "source": [number_of(" ".join(call.sources)) for call in calls],
             "start": [_units(call.started - begun) for call in calls],
             "seconds": [_units(call.seconds) for call in calls],
             "saved": [_units(call.tool_saved) for call in calls],
+            "overhead": [_units(events.overhead(call)) for call in calls],
             "lane": lanes.of_calls,
             "stages": [len(call.stages) for call in calls],
         },
-        "stages": {name: [number_of(getattr(stage, name)) for stage in stages] for name in _STAGE_TEXTS}
-        | {
+        "stages": {
+            "result": [number_of(tables.result_of(stage)) for stage in stages],
+            "kind": [number_of(tables.class_of(stage)) for stage in stages],
             "name": [number_of(shown_name(stage.kind, stage.architecture)) for stage in stages],
             "start": [_units(stage.start) for stage in stages],
-            "seconds": [_units(saved(stage) or stage.seconds) for stage in stages],
+            "seconds": [_units(stage.cost if stage.is_hit else stage.seconds) for stage in stages],
+            "lasted": [_units(lasted(stage)) for stage in stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
-        "away": [
-            [number, _units(lasted(stage)), number_of(page_parts.remote_text(stage))]
-            for number, stage in enumerate(stages)
-            if stage.away
-        ],
-        "path": [numbers[id(item)] for link in path if id(item := link.stage or link.call) in numbers],
-        "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
+        "lanes": [[lane.group, printable(lane.name)] for lane in lanes.lanes],
         "sentences": sentences,
         "texts": list(texts),
     }

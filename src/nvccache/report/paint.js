@@ -4,9 +4,9 @@ let colours = {};
 
 // The pattern of each result or outcome.
 const PATTERNS = {
-  ran: 'plain', miss: 'plain', hit: 'diamond', direct_hit: 'rails', stage_hit: 'columns', partial_hit: 'halves',
+  host_preprocess: 'plain', device_preprocess: 'plain', cudafe: 'plain', cicc: 'plain', ptxas: 'plain', host_compile: 'plain', other: 'plain',
+  miss: 'plain', hit: 'diamond', direct_hit: 'rails', stage_hit: 'columns', partial_hit: 'halves',
   query_hit: 'rail', query_miss: 'outline', shared: 'square', failed: 'crosses', bypass: 'dots', fault: 'frame',
-  path: 'underline',
 };
 
 function resolveColours() {
@@ -32,7 +32,7 @@ function paintOf(kind, colour) {
   tile.width = tile.height = size;
   const pen = tile.getContext('2d');
   const pattern = PATTERNS[kind];
-  const isSolid = ['plain', 'diamond', 'square', 'frame', 'halves', 'rails', 'rail', 'outline', 'underline'].includes(pattern);
+  const isSolid = ['plain', 'diamond', 'square', 'frame', 'halves', 'rails', 'rail', 'outline'].includes(pattern);
   pen.fillStyle = colour;
   pen.strokeStyle = colour;
   pen.lineWidth = 2.2;
@@ -60,7 +60,7 @@ function line(pen, x0, y0, x1, y1) {
 
 // One bar; narrow ones have no room for more than the colour.
 function drawBar(pen, kind, x, y, width, height) {
-  const paint = paints[kind] || paints.fault;
+  const paint = paints[kind] || paints.other;
   if (width < 5) {
     pen.fillStyle = paint.colour;
     pen.fillRect(x, y, width, height);
@@ -73,9 +73,6 @@ function drawBar(pen, kind, x, y, width, height) {
   } else if (paint.pattern === 'rail') {
     pen.fillStyle = paint.fill;
     pen.fillRect(x, y + height - 3, width, 3);
-  } else if (paint.pattern === 'underline') {
-    drawUnderline(pen, x, y + height - UNDERLINE, width);
-    return;
   } else if (paint.pattern === 'halves') {
     pen.fillStyle = paint.fill;
     pen.fillRect(x, y + height / 2, width, height / 2);
@@ -89,12 +86,6 @@ function drawBar(pen, kind, x, y, width, height) {
     const inset = pen.lineWidth / 2;
     pen.strokeRect(x + inset, y + inset, width - 2 * inset, height - 2 * inset);
   }
-}
-
-const UNDERLINE = 3;
-function drawUnderline(pen, x, y, width) {
-  pen.fillStyle = paints.path.colour;
-  pen.fillRect(x, y, width, UNDERLINE);
 }
 
 // What was found: a diamond, or a square with a hole for what another process was running; the edge keeps it

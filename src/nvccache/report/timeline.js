@@ -121,7 +121,6 @@ function drawBars(pen, lane, y) {
     pen.globalAlpha = matches[callOf(item)] ? 1 : 0.15;
     drawBar(pen, kindOf(item), x, y, width, BAR);
     if (width > 56) drawLabel(pen, item, x, y, width);
-    if (onPath.has(item)) drawUnderline(pen, x, y + BAR, width);
     drawnTo = end;
   }
   pen.globalAlpha = 1;
@@ -148,7 +147,7 @@ function drawLabel(pen, item, x, y, width) {
   const left = Math.max(x, gutter());
   // As much of the bar as shows what it is stays free.
   const room = (Math.min(x + width, chartWidth) - left) * (isCall(item) ? 0.5 : 0.75) - 10;
-  const text = shortened(isCall(item) ? sourceOf(callOf(item)).replace(/.*\//, '') : stageName(item), room);
+  const text = shortened(labelOf(item), room);
   if (text.length < 5) return;
   const wide = Math.min(room, pen.measureText(text).width);
   pen.fillStyle = colours.back;
@@ -219,7 +218,7 @@ function drawOverview() {
   const [first, last] = view.whole;
   const columns = busyness(Math.max(1, Math.floor(width - gutter())));
   const most = columns.reduce((high, count) => Math.max(high, count), 1);
-  pen.fillStyle = paints.ran.colour;
+  pen.fillStyle = colours.soft;
   columns.forEach((count, x) => {
     const high = ((height - 8) * count) / most;
     pen.fillRect(gutter() + x, height - high, 1, high);

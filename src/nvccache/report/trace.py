@@ -12,8 +12,8 @@ from typing import Any
 
 from nvccache import __version__
 from nvccache.plan.stages import shown_name
-from nvccache.report.calls import lasted, source_of, title_of
-from nvccache.report.figures import CALLS, lay_out
+from nvccache.report.lanes import CALLS, lasted, lay_out
+from nvccache.report.tables import title_of
 from nvccache.store import events
 from nvccache.store.event_line import Event
 
@@ -40,7 +40,11 @@ def trace_of(calls: Sequence[Event]) -> dict[str, Any]:
         traced.append(_complete(title_of(call), f"call,{call.outcome}", times, args, threads[lane_of_call]))
         for stage, lane_of_stage in zip(call.stages, lanes_of_stages, strict=True):
             args = {name: getattr(stage, name) for name in ("result", "slot", "where")}
-            args |= {"source": source_of(call), "product": call.product, "why_here": events.why_here(stage)}
+            args |= {
+                "source": " ".join(call.sources),
+                "product": call.product,
+                "why_here": events.why_here(stage),
+            }
             args |= events.remote_costs_json(stage) or {}
             args["saved" if stage.is_hit else "seconds"] = stage.cost if stage.is_hit else stage.seconds
             # A hit takes no time, and must lie within its call.

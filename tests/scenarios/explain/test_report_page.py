@@ -8,6 +8,7 @@ import time
 import pytest
 
 import made_builds
+from nvccache import outcomes
 from nvccache.report import page
 
 pytest.importorskip("playwright", reason="needs the extra `browser` (pip install -e '.[browser]')")
@@ -26,6 +27,7 @@ BUILDS = {
     "one": [made_builds.call(made_builds.stage())],
     "failed": FAILED,
     "hostile": made_builds.hostile(),
+    "outcomes": [made_builds.call(outcome=outcome) for outcome in outcomes.OUTCOMES],
 }
 
 
@@ -47,10 +49,15 @@ def pages(tmp_path_factory):
         path = folder / f"{name}.html"
         if not path.exists():
             calls = made_builds.calls_of(BUILDS[name])
-            path.write_text(page.render(calls, time.time()), encoding="utf-8")
+            path.write_text(page.render(calls, [], time.time()), encoding="utf-8")
         return str(path)
 
     return path_of
+
+
+def unfold(opened):
+    """Open the list of all calls."""
+    opened.evaluate("document.getElementById('all').open = true")
 
 
 def text(opened, selector):
@@ -60,7 +67,7 @@ def text(opened, selector):
 def picture(opened, selector):
     """The content of a canvas after the next frame."""
     frame = "requestAnimationFrame(() => requestAnimationFrame(() => done(canvas.toDataURL())))"
-    return opened.locator(selector).evaluate(f"canvas => new PendingResult(done => {frame})")
+    return opened.locator(selector).evaluate(f"canvas => new Promise(done => {frame})")
 
 
 def violations(opened):
@@ -74,6 +81,7 @@ def violations(opened):
 @pytest.mark.parametrize("name", ["usual", "none", "one", "failed", "hostile"])
 def test_the_report_page_has_no_accessibility_violations(browser, pages, name, scheme):
     with browsers.opened(browser, pages(name), scheme) as opened:
+        unfold(opened)
         assert violations(opened) == []
 
 
@@ -90,6 +98,7 @@ def test_hostile_texts_harm_nothing_and_are_shown(browser, pages):
         for _ in range(12):
             opened.keyboard.press("ArrowRight")
             opened.keyboard.press("ArrowDown")
+        unfold(opened)
         for button in opened.locator("#list button").all():
             button.click()
         opened.fill("#filter", "</SCRIPT>")
@@ -101,8 +110,21 @@ def test_hostile_texts_harm_nothing_and_are_shown(browser, pages):
 
 
 def test_the_keyboard_reaches_everything_in_the_order_of_the_page(browser, pages):
-    wanted = ["theme", "in", "out", "earlier", "later", "whole", "filter", "lanes", "outcome", "order"]
+    wanted = [
+        "theme",
+        "in",
+        "out",
+        "earlier",
+        "later",
+        "whole",
+        "filter",
+        "lanes",
+        "SUMMARY",
+        "outcome",
+        "order",
+    ]
     with browsers.opened(browser, pages("usual")) as opened:
+        unfold(opened)
         reached = [""]
         while reached[-1] != "BODY":
             opened.keyboard.press("Tab")
@@ -138,16 +160,17 @@ def test_report_colours_are_also_distinguished_by_pattern(browser, pages):
     script = """list => [...list.querySelectorAll('canvas')].map(canvas =>
         canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data
             .filter((_, index) => index % 4 === 3).join())"""
-    with browsers.opened(browser, pages("usual")) as opened:
-        for part, count in (("#legend > li:nth-child(1)", 2), ("#legend > li:nth-child(2)", 9)):
-            shapes = opened.locator(part).evaluate(script)
-            signs = opened.locator(f"{part} .sign").all_inner_texts()
-            assert len(shapes) == len(set(shapes)) == count
-            assert len(signs) == len(set(signs)) >= count
+    with browsers.opened(browser, pages("outcomes")) as opened:
+        part = "#legend > li:last-child"
+        shapes = opened.locator(part).evaluate(script)
+        signs = opened.locator(f"{part} .sign").all_inner_texts()
+        assert len(shapes) == len(set(shapes)) == len(outcomes.OUTCOMES)
+        assert len(signs) == len(set(signs)) == len(shapes)
 
 
 def test_the_list_is_filtered_sorted_and_turned(browser, pages):
     with browsers.opened(browser, pages("usual")) as opened:
+        unfold(opened)
         assert text(opened, "#range") == "1 to 50 of 300"
         opened.click("#next")
         assert text(opened, "#range") == "51 to 100 of 300"

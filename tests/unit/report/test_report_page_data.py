@@ -4,7 +4,6 @@ import json
 
 import made_builds
 from made_builds import call, calls_of, hit, stage
-from nvccache import outcomes
 from nvccache.report import page
 
 
@@ -28,24 +27,23 @@ def test_columns_hold_times_in_tenths_of_milliseconds():
     assert [made["texts"][number] for number in made["stages"]["result"]] == ["ran", "hit"]
 
 
-def test_sent_stages_are_listed_by_number():
-    made = decode(
-        call(stage(), made_builds.away()),
-        call(made_builds.away(is_cached=True), stage(away="no_workers"), started=made_builds.BEGUN + 2),
-    )
-    assert [(number, lasted, made["texts"][index]) for number, lasted, index in made["away"]] == [
-        (1, 460_000, "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"),
-        (2, 60_000, "from the action cache of the engine: send 2.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes"
-                    " fetched"),
-        (3, 20_000, f"sent to another machine, but run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"),
-    ]  # fmt: skip
-    assert decode(call(stage()))["away"] == []
+def test_a_stage_on_another_machine_lasts_until_it_returns():
+    made = decode(call(stage(), made_builds.away(), made_builds.away(is_cached=True)))
+    assert made["stages"]["lasted"] == [20_000, 460_000, 60_000]
+    assert made["lanes"][1][1] == "job 1 on grpc://host:1"
+
+
+def test_a_stage_has_the_colour_of_its_tool_unless_it_failed_or_is_unknown():
+    made = decode(call(stage(), stage(result="failed"), stage(kind="tomorrows"), stage(result="tomorrows")))
+    assert [made["texts"][number] for number in made["stages"]["kind"]] == ["cicc", "failed", "other", "cicc"]
+    assert [made["texts"][number] for number in made["stages"]["result"]] == ["ran", "failed", "ran", "ran"]
 
 
 def test_hostile_data_cannot_close_the_script_element_of_the_report():
     text = encode(*made_builds.hostile())
     assert "<" not in text
     assert text.isascii() and text.isprintable()
+    assert all(each.isprintable() for each in json.loads(text)["texts"])
 
 
 def test_the_report_page_holds_only_the_newest_calls(monkeypatch):

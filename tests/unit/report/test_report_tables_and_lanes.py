@@ -1,50 +1,52 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 
 import made_builds
-from made_builds import BEGUN, bypass, call, calls_of, hit, stage
+from made_builds import bypass, call, calls_of, hit, stage
 from nvccache.cli import builds
-from nvccache.report import figures, page_parts
-from nvccache.report.calls import source_of
-
-
-def of(*events):
-    return figures.tallies_of_stages(calls_of(events))
+from nvccache.report import lanes, tables
 
 
 def test_stages_are_counted_by_kind_in_the_order_of_the_pipeline():
-    found = of(
-        call(
-            stage(kind="ptxas", seconds=2),
-            stage(kind="tomorrows", seconds=1),
-            hit(kind="ptxas", seconds=7),
-            stage(kind="cicc", result="shared", seconds=3),
-            stage(kind="cicc", result="failed", seconds=4),
+    had = made_builds.away(is_cached=True, kind="cudafe", seconds=90.0)  # in the engine's cache: not spent
+    found = tables.stage_table(
+        calls_of(
+            [
+                call(
+                    stage(kind="ptxas", seconds=2),
+                    stage(kind="tomorrows", seconds=1),
+                    hit(kind="ptxas", seconds=7),
+                    stage(kind="cicc", result="shared", seconds=3),
+                    stage(kind="cicc", result="failed", seconds=4),
+                    had,
+                )
+            ]
         )
     )
-    assert list(found) == ["cicc", "ptxas", "tomorrows"]
-    assert found["ptxas"].results == {"ran": 1, "hit": 1}
-    assert (found["ptxas"].spent, found["ptxas"].saved) == (2, 7)
-    assert (found["cicc"].spent, found["cicc"].saved) == (4, 3)
+    rows = re.findall(r"<tr><th scope=\"row\">(.*?)</tr>", found)
+    assert [re.sub(r"(<[^>]*>)+", "|", row).rstrip("|") for row in rows] == [
+        "cudafe++|1|0|0 s|0 s",
+        "cicc|1|1|4.00 s|3.00 s",
+        "ptxas|1|1|2.00 s|7.00 s",
+        "tomorrows|1|0|1.00 s|0 s",
+    ]
 
 
-def test_a_result_that_the_engine_had_was_not_spent():
-    had = made_builds.away(is_cached=True, kind="ptxas", seconds=90.0)
-    found = of(call(made_builds.away(), had, stage(seconds=2)))
-    assert (found["cicc"].spent, found["ptxas"].spent, found["ptxas"].saved) == (
-        42,
-        0,
-        0,
-    )
+def test_the_slowest_stages_come_first_with_their_source_and_time():
+    events = [call(stage(seconds=n, start=0.25)) for n in range(20)]
+    found = tables.slowest_table(calls_of(events))
+    assert re.findall(r"(\d+\.\d\d) s<span", found)[:2] == ["19.00", "18.00"]
+    assert found.count("<tr>") == 16 and "The longest of 20." in found and "250 ms" in found
 
 
-def test_texts_are_printable():
-    (found,) = calls_of([call(sources=[made_builds.HOSTILE], cause=made_builds.HOSTILE)])
-    assert found.cause == source_of(found) and found.cause.isprintable()
-    assert "\\xff\\u202e\\x1b[2J" in found.cause
+def test_the_legend_has_what_occurs_and_how_often():
+    events = [call(stage(), stage(kind="ptxas", result="failed"), hit()), bypass(), call(outcome="tomorrows")]
+    found = re.sub(r"<[^>]*>", " ", tables.legend(calls_of(events)))
+    assert found.split() == ("Stages cicc 1 ✕ failed 1 ◆ hit 1 Calls ● miss 1 → bypass 1 tomorrows 1".split())
 
 
 @pytest.mark.parametrize(
@@ -75,43 +77,15 @@ def test_a_build_is_explained_in_at_most_four_causes():
     ]
 
 
-def path_of(*events):
-    return figures.critical_path(calls_of(events))
-
-
-def test_the_critical_path_leads_from_what_ended_last_to_the_start():
-    found = path_of(
-        call(
-            stage(kind="cicc", start=0.1, seconds=2.0),
-            stage(kind="ptxas", start=2.1, seconds=1.0),
-            seconds=3.2,
-        ),
-        call(stage(start=0.1, seconds=1.0), sources=["b.cu"], seconds=1.1),
-        call(stage(start=0.2, seconds=4.0), sources=["c.cu"], started=BEGUN + 1.2, seconds=4.3),
-        call(hit(), outcome="direct_hit", sources=["d.cu"], started=BEGUN + 5.0, seconds=0.1),
-    )
-    assert [(source_of(link.call), link.kind, round(link.waited, 3)) for link in found] == [
-        ("b.cu", "cicc", 0.1),
-        ("c.cu", "cicc", 0.3),
-    ]
-    assert path_of() == ()
-
-
-def test_a_stage_follows_one_of_its_own_call_if_that_ended_just_before():
-    found = path_of(
-        call(stage(kind="cicc", start=0.0, seconds=2.0), stage(kind="ptxas", start=2.01, seconds=1.0)),
-        call(stage(start=0.0, seconds=2.005), sources=["b.cu"]),
-    )
-    assert [link.kind for link in found] == ["cicc", "ptxas"]
-    assert {source_of(link.call) for link in found} == {"../src/a.cu"}
-
-
 def test_hostile_names_stay_text():
-    assert "<script" not in page_parts.path_table(path_of(*made_builds.hostile()), 0.0)
+    build = calls_of(made_builds.hostile())
+    for made in (tables.slowest_table, tables.stage_table, tables.cause_table, tables.legend):
+        text = made(build)
+        assert "<script" not in text and "<img" not in text and text.isprintable()
 
 
 def lay_out(*events):
-    return figures.lay_out(calls_of(events))
+    return lanes.lay_out(calls_of(events))
 
 
 def test_each_slot_has_a_lane_and_then_the_calls():
@@ -120,11 +94,11 @@ def test_each_slot_has_a_lane_and_then_the_calls():
         call(started=made_builds.BEGUN + 1),
     )
     assert [(lane.group, lane.name) for lane in found.lanes] == [
-        (figures.TOOLS, "job 1"),
-        (figures.TOOLS, "job 2"),
-        (figures.TOOLS, "job 3"),
-        (figures.CALLS, "call 1"),
-        (figures.CALLS, "call 2"),
+        (lanes.TOOLS, "job 1"),
+        (lanes.TOOLS, "job 2"),
+        (lanes.TOOLS, "job 3"),
+        (lanes.CALLS, "call 1"),
+        (lanes.CALLS, "call 2"),
     ]
     # Hits are in the lane of their call.
     assert found.of_stages == [[1, 0, 3, 2, 3], []]
@@ -151,7 +125,7 @@ def test_a_remote_stage_occupies_a_lane_until_it_returns():
 def test_nothing_overlaps_in_a_lane():
     # Two at once in one slot, as in a log from two machines.
     calls = calls_of([*made_builds.build(300), *made_builds.build(300, seed=2)])
-    found = figures.lay_out(calls)
+    found = lanes.lay_out(calls)
     spans, first = {}, calls[0].started
     for call_, lane, of_stages in zip(calls, found.of_calls, found.of_stages, strict=True):
         spans.setdefault(lane, []).append((begun := call_.started - first, begun + call_.seconds))
@@ -162,7 +136,7 @@ def test_nothing_overlaps_in_a_lane():
     assert len(spans) == len(found.lanes)
     for own in spans.values():
         own.sort()
-        assert all(before[1] <= after[0] + figures.SLACK for before, after in itertools.pairwise(own))
+        assert all(before[1] <= after[0] + lanes.SLACK for before, after in itertools.pairwise(own))
 
 
 def test_clocks_need_not_agree_to_the_microsecond():
