@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from nvccache.machine.process import Completed
-from nvccache.machine.slots import Pool, Slots
+from nvccache.machine.slots import Pool, PoolSlot, Slots
 from nvccache.plan.model import Output, Plan, Stage
 from nvccache.plan.stages.tool import Grammar
 from nvccache.records.base_dir import Relocation
@@ -32,9 +32,32 @@ PTXAS, COMPILE = stage("ptxas", "a.cubin", "a.ptx"), stage("host_compile", "a.o"
 PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, COMPILE)
 
 
+class FakePool(Pool):
+    """A pool of one process."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__("", range(count))
+        self.left = count
+
+    def take(self) -> PoolSlot | None:
+        if not self.left:
+            return None
+        self.left -= 1
+        return FakePoolSlot(self)
+
+
+class FakePoolSlot(PoolSlot):
+    def __init__(self, pool: FakePool) -> None:
+        super().__init__(0, -1)
+        self._pool = pool
+
+    def release(self) -> None:
+        self._pool.left += 1
+
+
 class FakeSlots(Slots):
-    def __init__(self, own: int) -> None:
-        super().__init__(own, Pool("", ()), None)
+    def __init__(self, count: int) -> None:
+        super().__init__(FakePool(count))
 
 
 @dataclasses.dataclass

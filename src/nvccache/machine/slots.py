@@ -1,4 +1,4 @@
-"""How many tools may run in parallel: slots of the user's pool and of a call, and memory for one more tool.
+"""How many tools may run in parallel: slots of the user's pool, tokens of make, and memory for one more tool.
 
 All calls of one user on one machine share a pool with one slot per core, numbered like the cores, so that
 calls confined to other cores (`taskset`, a batch system) use other slots. A slot is a file that is locked
@@ -7,6 +7,9 @@ while in use, so that the kernel frees it when its holder dies:
     /dev/shm/nvccache-<uid>/slot-<core>
 
 The cores are those of the affinity mask, as many as the CPU quota of the control groups allows.
+
+A token is one byte in a fifo that make (4.4 or later) and all its jobs share. A job that has read one may run
+one more tool, and writes the same byte back afterwards.
 
 Another tool must not drive the machine into swapping. Its memory is estimated from the size of its input; for
 heavy tools it is at least that of the largest tool that has ended in this call. Free memory is the least of
@@ -18,12 +21,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nvccache.files import flock
-from nvccache.machine.jobserver import Jobserver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ _BASES = ("/dev/shm", "/tmp")
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
 _SPARE_BYTES = 256 * _MIB  # for everything else on the machine
+_JOBSERVER = re.compile(r"--jobserver-auth=(\S*)")
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
@@ -96,15 +100,32 @@ def pool_of(usable_cores: Sequence[int], directory: str, jobs: int = 0) -> Pool:
     return Pool(directory, numbers[: jobs or len(usable_cores)])
 
 
+def open_jobserver(environ: Mapping[str, str]) -> int:
+    """A descriptor of the fifo that MAKEFLAGS names, or -1.
+
+    Earlier versions of make have a pipe, which only recipes that begin with `+` inherit: these use the pool.
+    """
+    names = _JOBSERVER.findall(environ.get("MAKEFLAGS", ""))
+    if not names or not names[-1].startswith("fifo:"):
+        return -1
+    try:
+        descriptor = os.open(names[-1].removeprefix("fifo:"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return -1
+
+
 class Slot:
     """The right to run one tool."""
 
-    __slots__ = ("_slots", "has_token", "is_own", "pool_slot")
+    __slots__ = ("is_own", "pool_slot", "token")
 
-    def __init__(self, slots: Slots, is_own: bool, has_token: bool, pool_slot: PoolSlot | None) -> None:
-        self._slots = slots
-        self.is_own = is_own  # one that the call always has
-        self.has_token = has_token
+    def __init__(self, is_own: bool, token: bytes, pool_slot: PoolSlot | None) -> None:
+        self.is_own = is_own  # the one that a call always has
+        self.token = token  # of make, or empty
         self.pool_slot = pool_slot  # shows other calls that a core is in use
 
     @property
@@ -112,59 +133,56 @@ class Slot:
         """The number of the pool's slot, or -1."""
         return self.pool_slot.number if self.pool_slot else -1
 
-    def release(self) -> None:
-        """Release the slot; idempotent."""
-        self._slots.release(self)
-
 
 class Slots:
     """The slots of one call; not thread-safe.
 
-    A call always has `own` slots. More come from make's jobserver if there is one, since then only make knows
-    how much may run, and from the user's pool otherwise. Slots from elsewhere also take a free slot of the
-    pool, so that other calls see that the machine is busy.
+    A call always has one of its own. More come from make's jobserver if there is one, since then only make
+    knows how much may run, and from the user's pool otherwise. Other slots than the pool's also take a free
+    one there, so that other calls see that the machine is busy.
     """
 
-    __slots__ = ("_in_use", "_jobserver", "_own", "_pool")
+    __slots__ = ("_in_use", "_jobserver", "_pool")
 
-    def __init__(self, own: int, pool: Pool, jobserver: Jobserver | None) -> None:
-        self._own = own
+    def __init__(self, pool: Pool, jobserver: int = -1) -> None:
         self._pool = pool
         self._jobserver = jobserver
         self._in_use: list[Slot] = []
 
     def take(self) -> Slot | None:
         """A slot, the call's own first, or None without waiting; never raises OSError."""
-        is_own = sum(slot.is_own for slot in self._in_use) < self._own
-        has_token = not is_own and self._jobserver is not None and self._jobserver.take()
-        if self._jobserver and not (is_own or has_token):
-            return None
-        for slot in self._in_use:
-            # Slots in use that have none of the pool get theirs first, or too much would run.
-            if not is_own and not slot.pool_slot:
-                slot.pool_slot = self._pool.take()
+        is_own, token = not any(slot.is_own for slot in self._in_use), b""
+        if not is_own:
+            if self._jobserver >= 0:
+                with contextlib.suppress(OSError):
+                    token = os.read(self._jobserver, 1)
+                if not token:
+                    return None
+            for slot in self._in_use:
+                # Slots in use that have none of the pool get theirs first, or too much would run.
+                slot.pool_slot = slot.pool_slot or self._pool.take()
         pool_slot = self._pool.take()
-        if not (is_own or has_token or pool_slot):
+        if not (is_own or token or pool_slot):
             return None
-        slot = Slot(self, is_own, has_token, pool_slot)
-        self._in_use.append(slot)
-        return slot
+        self._in_use.append(Slot(is_own, token, pool_slot))
+        return self._in_use[-1]
 
     def may_become_free(self) -> bool:
         """Whether this call could get another slot when make or other calls release theirs."""
         in_pool = sum(slot.pool_slot is not None for slot in self._in_use)
-        return self._jobserver is not None or in_pool < self._pool.size
+        return self._jobserver >= 0 or in_pool < self._pool.size
 
     def release(self, slot: Slot) -> None:
+        """Release a slot; idempotent."""
         if slot in self._in_use:
             self._in_use.remove(slot)
             if slot.pool_slot:
                 slot.pool_slot.release()
-            if slot.has_token and self._jobserver:
-                self._jobserver.give_back()
+            if slot.token:
+                with contextlib.suppress(OSError):
+                    os.write(self._jobserver, slot.token)
 
     def release_all(self) -> None:
-        """Release all slots."""
         for slot in list(self._in_use):
             self.release(slot)
 

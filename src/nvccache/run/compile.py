@@ -8,7 +8,7 @@ import time
 from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.machine import jobserver, scratch, slots, streams
+from nvccache.machine import scratch, slots, streams
 from nvccache.observation import observer
 from nvccache.observation.observer import Watch
 from nvccache.plan import build
@@ -62,8 +62,8 @@ def compile_call(request: Request, explaining: Explaining | None = None) -> Repo
     path = scratch.choose(request.environ, config.dir)
     if not scratch.is_quotable(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request)
-    tokens = jobserver.find(request.environ)
-    call_slots = _slots(request, tokens)
+    pool = slots.pool_of(slots.usable_cores(), slots.pool_directory(), config.jobs)
+    call_slots = slots.Slots(pool, slots.open_jobserver(request.environ))
     with streams.silenced_stderr(bool(config.remote)):
         try:
             report = scratch.within(path, lambda: _compile(request, cache, path, call_slots, explaining))
@@ -75,14 +75,6 @@ def compile_call(request: Request, explaining: Explaining | None = None) -> Repo
     if report.leave_to_nvcc:
         log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
     return report
-
-
-def _slots(request: Request, tokens: jobserver.Jobserver | None) -> slots.Slots:
-    """The slots of the call: as many as `-t` says, unless make's jobserver decides."""
-    cores = slots.usable_cores()
-    wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
-    own = 1 if tokens else max(1, len(cores) if wants_all else request.invocation.threads)
-    return slots.Slots(own, slots.pool_of(cores, slots.pool_directory(), request.config.jobs), tokens)
 
 
 def _compile(

@@ -112,7 +112,7 @@ class Schedule:
                 if self._needs_slot(run):
                     has_changed |= self._start(run)
         if self._spare and not self._memory and not any(map(self._needs_slot, self._call.runs)):
-            self._spare.release()
+            self._slots.release(self._spare)
             self._spare = None
 
     def wait(self) -> None:
@@ -368,7 +368,7 @@ class Schedule:
         if slot.is_own and slot.pool_slot and not self._spare:
             self._spare = slot
         else:
-            slot.release()
+            self._slots.release(slot)
 
 
 def _urgency(run: StageRun) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -15,6 +14,7 @@ from scenarios.support.at_once import (
     Call,
     Watch,
     check_nothing_is_left,
+    claims_held,
     end,
     ending,
     is_waiting_for_claim,
@@ -120,7 +120,7 @@ def test_calls_that_wait_for_a_killed_call_continue(
         names = [name for name, call in zip(NAMES, calls, strict=True) if call is not holder]
         check_made(others, [workspace.directory / name for name in names], expected)
         assert end(holder) == Result(-signal.SIGKILL, b"", b"")
-        check_nothing_is_left(workspace, calls)
+        assert not claims_held(workspace)
     assert workspace.counters().ran()["cicc"] == 1
 
 
@@ -149,7 +149,7 @@ def test_calls_that_wait_for_each_others_stages_do_not_deadlock(
                 else:
                     assert result == Result(0, b"", b"")
                     assert (workspace.directory / name).read_bytes() == content
-            check_nothing_is_left(workspace, calls)
+            assert not claims_held(workspace)
         again = start(workspace, "-c", "a.cu", "-o", "again.o", *BOTH)
         check_made([again], [workspace.directory / "again.o"], expected[0])
 
@@ -178,13 +178,3 @@ def test_concurrent_tools_are_limited_to_the_slots_or_one_per_call(
 
 def waiting_tools(workspace: Workspace) -> list[int]:
     return [pid for pid, name in tools_of(workspace) if name == "cicc"]
-
-
-def test_threads_are_not_taken_from_the_pool(workspace: Workspace, toolkit: Path, tmp_path: Path) -> None:
-    """The runs of cicc wait for each other."""
-    write(workspace, SOURCE)
-    precede(toolkit, "cicc", barrier(tmp_path / "together", 2))
-    with ending(workspace):
-        call = start(workspace, "-c", "a.cu", "-o", "a.o", *BOTH, "-t", "2", NVCCACHE_JOBS="1")
-        assert end(call) == Result(0, b"", b"")
-    assert len(os.listdir(tmp_path / "together")) == 2

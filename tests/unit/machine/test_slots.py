@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of
+from nvccache.machine.slots import Pool, Slots, open_jobserver, pool_directory, pool_of
 
 
 def test_job_slots_are_in_a_private_directory_of_this_user(tmp_path):
@@ -114,27 +114,13 @@ def test_there_are_no_shared_job_slots_without_a_safe_directory(tmp_path, kind):
     assert Pool("" if kind == "empty" else str(tmp_path / kind), range(1)).take() is None
 
 
-class Tokens:
-    """A jobserver with this many tokens."""
-
-    def __init__(self, left):
-        self.left = left
-
-    def take(self):
-        self.left -= (is_left := self.left > 0)
-        return is_left
-
-    def give_back(self):
-        self.left += 1
-
-
-def test_a_call_uses_its_own_job_slots_before_shared_ones(tmp_path):
+def test_a_call_uses_its_own_job_slot_before_shared_ones(tmp_path):
     pool = Pool(str(tmp_path), range(3))
-    slots = Slots(2, pool, None)
+    slots = Slots(pool)
     taken = [slots.take() for _ in range(4)]
-    assert [slot and slot.is_own for slot in taken] == [True, True, False, None]
+    assert [slot and slot.is_own for slot in taken] == [True, False, False, None]
     for slot in (taken[0], taken[0], taken[2]):
-        slot.release()
+        slots.release(slot)
     assert [slot and slot.is_own for slot in (slots.take(), slots.take(), slots.take())] == [
         True,
         False,
@@ -143,35 +129,64 @@ def test_a_call_uses_its_own_job_slots_before_shared_ones(tmp_path):
     slots.release_all()
     slots.release_all()
     assert numbers_of(pool) == [0, 1, 2]
-    assert Slots(1, Pool("", ()), None).take().is_own, "without a condition"
+    assert Slots(Pool("", ())).take().is_own, "without a condition"
 
 
-def test_under_make_each_further_job_slot_needs_a_jobserver_token(tmp_path):
-    tokens, pool = Tokens(2), Pool(str(tmp_path), range(1))
-    slots = Slots(1, pool, tokens)
+TOKENS = b"ab"
+
+
+@pytest.fixture
+def fifo(tmp_path):
+    """A fifo with two tokens, as from make."""
+    os.mkfifo(tmp_path / "fifo")
+    descriptor = os.open(tmp_path / "fifo", os.O_RDWR | os.O_NONBLOCK)
+    os.write(descriptor, TOKENS)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_under_make_each_further_job_slot_needs_a_jobserver_token(tmp_path, fifo):
+    pool = Pool(str(tmp_path), range(1))
+    descriptor = open_jobserver({"MAKEFLAGS": f"ks -j4 --jobserver-auth=fifo:{tmp_path}/fifo -- A=b"})
+    slots = Slots(pool, descriptor)
     taken = [slots.take() for _ in range(4)]
     assert [slot and slot.is_own for slot in taken] == [True, False, False, None]
     assert pool.take() is None, "other calls see that the machine is busy"
-    taken[0].release()
-    assert tokens.left == 0
-    taken[1].release()
-    taken[1].release()
-    assert tokens.left == 1
+    slots.release(taken[0])
+    for _ in range(2):
+        slots.release(taken[1])
+    assert os.read(fifo, 10) == b"a", "the same byte, and once"
     slots.release_all()
-    assert tokens.left == 2
+    assert os.read(fifo, 10) == b"b"
     assert numbers_of(pool) == [0]
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    "makeflags",
+    [
+        "",
+        "ks -j4",
+        "--jobserver-auth=fifo:{0}/fifo --jobserver-auth=fifo:{0}/none",
+        "--jobserver-auth=fifo:{0}/file",
+        "--jobserver-auth=3,4",
+    ],
+)
+def test_without_a_fifo_there_is_no_jobserver(tmp_path, fifo, makeflags):
+    (tmp_path / "file").write_text("")
+    assert open_jobserver({"MAKEFLAGS": makeflags.format(tmp_path)}) == -1
 
 
 def test_a_running_tool_gets_a_free_pool_slot_before_another_starts(tmp_path):
     """Otherwise a call would run two tools when only one slot has become free."""
     pool = Pool(str(tmp_path), range(1))
     taken = pool.take()
-    slots = Slots(1, pool, None)
+    slots = Slots(pool)
     own = slots.take()
     assert not own.pool_slot
     taken.release()
     assert slots.take() is None
     assert own.pool_slot
     assert pool.take() is None
-    own.release()
+    slots.release(own)
     assert pool.take() is not None

@@ -20,7 +20,7 @@ from nvccache.run import run_stage
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import Costs, StageRun, State, ToolRun
 from nvccache.store.inflight import Claims
-from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of
+from stages_of_nothing import CICC, DEVICE, PTXAS, execution_of
 
 JOBS = 2  # stages that may be sent at once
 
@@ -68,7 +68,7 @@ def schedule_of(steps_of_nothing, monkeypatch):
 
     def make(there, *steps, at_once=None, claims=None, **others):
         execution = execution_of(*steps, **others)
-        return Schedule(execution, at_once or FakeSlots(1), claims, lambda call: there)
+        return Schedule(execution, at_once or slots.Slots(slots.Pool("", ())), claims, lambda call: there)
 
     return make
 
@@ -114,7 +114,7 @@ def test_sent_stage_holds_its_claim_but_no_slot_and_is_stored(schedule_of, cache
 
 def test_an_idle_core_comes_first(schedule_of, tmp_path):
     there = FakeMachines()
-    one_core = slots.Slots(1, slots.Pool(str(tmp_path), range(1)), None)
+    one_core = slots.Slots(slots.Pool(str(tmp_path), range(1)))
     finished(schedule_of(there, DEVICE, CICC, at_once=one_core))
     assert "sent cicc" not in there.events
 
