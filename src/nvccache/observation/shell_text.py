@@ -126,11 +126,13 @@ def changing_variable(texts: Iterable[bytes]) -> str:
     return next((match[0].decode() for match in found if match), "")
 
 
-def program_started(path: str) -> str:
-    """The program that a script of only assignments and `exec PROGRAM words "$@"` starts; or empty."""
+def command_started(path: str) -> list[str]:
+    """The program, and its words, that a script of only assignments and `exec PROGRAM words "$@"` starts."""
     text = text_of(path)
     commands = _commands(text) if re.match(rb"#!.*\b(?:ba|da)?sh\n", text) else None
     if not commands or len(commands) > 1:
-        return ""
+        return []
     program, by_exec, words = commands[0]
-    return program if by_exec and b'"$@"' in words and not re.search(r"[$\"'\\]", program) else ""
+    if not by_exec or b'"$@"' not in words or re.search(r"[$\"'\\]", program):
+        return []
+    return [program, *(os.fsdecode(word).strip("\"'") for word in words.split())]

@@ -26,7 +26,7 @@ class Output:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the tool writes it directly to its destination, see object_path.py."""
+        """Whether the tool writes it directly to its destination, see run/wrappers.py."""
         return self.path == self.destination
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _JOBS = 64  # stages that run elsewhere at the same time, by default
 _SCRATCH_NAME = SCRATCH_NAME.encode()
-_NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; intermediates.py removes that
+_NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; call.py removes that
 
 
 def make_executor(config: Config) -> MakeExecutor:

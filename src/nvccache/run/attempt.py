@@ -18,7 +18,7 @@ from nvccache.plan import model
 from nvccache.plan.model import DependencyFile
 from nvccache.records import products
 from nvccache.records.products import Product
-from nvccache.run import object_path, run_stage
+from nvccache.run import run_stage
 from nvccache.run.report import Report
 from nvccache.run.run_stage import LostResultError
 from nvccache.run.schedule import Schedule
@@ -109,7 +109,6 @@ class Delivery:
         """Raise LinesMatterError if a result shows lines of other text, before more stages start."""
         self._resources.progress.ended(run, self._call)
         if run.tool_run and run.tool_run.path_dependence:
-            object_path.remember(run.stage, self._call.environ, self._call.store)
             self.report.leave_to_nvcc = "host_side_output"
         shows_lines = run.stage.tool.shows_lines and (run.has_warned or PLACES in run.wrapper_effects)
         if shows_lines and any(other.has_other_lines for other in self._call.runs):
@@ -154,8 +153,8 @@ class Delivery:
         invocation = self._resources.invocation
         is_odd = invocation.threads != 1 and "threads" in invocation.options
         # The observer may have made a tool fail: one linked with musl, or with AddressSanitizer.
-        logs = run.tool_run.logs if run.tool_run and not self._call.watch.is_blind else ()
-        is_odd |= any(log.read().incomplete for log in logs)
+        run_log = run.tool_run.log if run.tool_run and not self._call.watch.is_blind else None
+        is_odd |= bool(run_log and run_log.read().incomplete)
         if is_odd or not _is_source_error(run.stage, completed, self._call.plan.scratch):
             report.leave_to_nvcc = "odd_failure"
 

@@ -15,7 +15,7 @@ from nvccache.plan import build
 from nvccache.records import levels, tiered_store
 from nvccache.records.base_dir import Relocation
 from nvccache.records.tiered_store import TieredStore
-from nvccache.run import attempt, object_path, query, record_call, wrappers
+from nvccache.run import attempt, query, record_call, wrappers
 from nvccache.run.attempt import Progress, Resources
 from nvccache.run.call import Compile
 from nvccache.run.dry_runs import DryRun
@@ -105,13 +105,13 @@ def _compile(
     if missing:
         return _left_to_nvcc(Bypass("missing_program", missing), request)
     planned = wrappers.mark_wrappers(planned, environ)
-    if object_path.is_left_to_nvcc(planned, environ, cache):
+    if wrappers.is_left_to_nvcc(planned):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)
     product = next(iter(planned.products), "")
-    if object_path.is_in_place(planned, environ, cache):
-        planned = object_path.plan_in_place(planned)
+    if wrappers.is_in_place(planned):
+        planned = wrappers.plan_in_place(planned)
     call = Compile(
         planned,
         environ,

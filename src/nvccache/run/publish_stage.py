@@ -8,11 +8,12 @@ from nvccache import module_id
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.observation import unchanged_files, written_files
+from nvccache.observation.observer_log import Observation
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.record import Entry, Result
-from nvccache.run import find_stage, object_path
+from nvccache.run import find_stage, wrappers
 from nvccache.run.find_stage import ANYWHERE, SAME_ID
 from nvccache.run.wrappers import PLACES
 
@@ -65,14 +66,16 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
         return f"the messages of {stage.kind} name a product"  # whose name may differ next time
-    observations = [log.read() for log in tool_run.logs]
-    is_own = object_path.was_written_by(tool_run.in_place, observations)
-    if not is_own or find_stage.front_key(call, stage) != run.front_key:
+    observation = tool_run.log.read() if tool_run.log else Observation([], set())
+    if (
+        not wrappers.was_written_by(tool_run.in_place, observation)
+        or find_stage.front_key(call, stage) != run.front_key
+    ):
         return unchanged_files.CHANGED_MEANWHILE
-    modes = [object_path.unusual_mode(path, stage.kind, call.plan.scratch) for path in tool_run.in_place]
+    modes = [wrappers.unusual_mode(path, stage.kind, call.plan.scratch) for path in tool_run.in_place]
     # objcopy, which gcc runs, looks whether the file for split debug information exists.
     sought = [path for path in tool_run.in_place if not path.endswith(".dwo")]
-    return next(filter(None, modes), object_path.early_lookup(sought, tool_run.existed, observations))
+    return next(filter(None, modes), wrappers.early_lookup(sought, tool_run.existed, observation))
 
 
 def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
@@ -91,7 +94,7 @@ def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     except (UnreadableError, OSError) as error:
         return str(error)
     run.input_record = read
-    processes = [process for log in tool_run.logs for process in log.read().processes]
+    processes = tool_run.log.read().processes if tool_run.log else ()
     grown = written_files.appended_file(processes, call.plan.scratch)
     if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
         call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
@@ -147,10 +150,7 @@ def _input_record_of(call: Compile, stage: Stage, tool_run: ToolRun) -> InputRec
     """The input record of a stage that has just run; raises UnreadableError or OSError."""
     inputs, subject = call.inputs, call.subject_of(stage)
     if tool_run.costs:
-        read = inputs.remote_run_record(subject, stage.tool.variables)
-    elif not tool_run.logs:  # an empty input record would always match
+        return inputs.remote_run_record(subject, stage.tool.variables)
+    if not tool_run.log:  # an empty input record would always match
         raise UnreadableError(f"no run of {stage.kind} was observed")
-    else:
-        runs = [inputs.input_record(log.read(), subject) for log in tool_run.logs]
-        read = runs[0] if len(runs) == 1 else inputs.union(runs, subject.environ)
-    return read
+    return inputs.input_record(tool_run.log.read(), subject)

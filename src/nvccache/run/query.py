@@ -15,7 +15,7 @@ from nvccache.records import direct, output_names
 from nvccache.records.input_records import UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
-from nvccache.run import object_path, record_call
+from nvccache.run import record_call, wrappers
 from nvccache.run.report import Report
 from nvccache.values import dataclass
 
@@ -90,9 +90,9 @@ def _record(run: Run, report: Report) -> None:
     reason = ""
     if products:
         if not run.existed:
-            reason = object_path.unusual_mode(run.product, "a query", run.path)
+            reason = wrappers.unusual_mode(run.product, "a query", run.path)
         written = {run.product: signatures.signature_of(run.product) or signatures.UNKNOWN}
-        if not object_path.was_written_by(written, [observation]):
+        if not wrappers.was_written_by(written, observation):
             reason = f"another program writes `{run.product}`"
     content = _content(run)
     answered = completed.stdout + completed.stderr + content

@@ -7,18 +7,15 @@ import os
 import threading
 
 from nvccache import module_id, passes
-from nvccache.files import keys
+from nvccache.files import keys, signatures
 from nvccache.plan.model import OPAQUE, Output, Stage
-from nvccache.run import object_path, wrappers
+from nvccache.run import wrappers
 from nvccache.run.stage_run import ToolRun
 from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nvccache.machine.process import Completed, Handle
-    from nvccache.observation.observer import Log
+    from nvccache.machine.process import Handle
     from nvccache.passes import Pass
     from nvccache.run.call import Compile
     from nvccache.store.store import Store
@@ -42,31 +39,25 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
 
             shutil.copyfile(output.begins_as, output.path)
 
-    logs: list[Log] = []
     # NVIDIA's tools leave temporary files if they fail, and start no servers that would outlive them.
     own = {"TMPDIR": call.plan.scratch} if stage.tool.program else {}
 
-    def run_tool(argv: Sequence[str]) -> Completed:
-        completed, log = call.watch.run(argv, {**call.environ, **own}, handle)
-        logs.append(log)
-        return completed
-
-    before, existed = _digests_before(call, stage), object_path.existing_outputs(stage)
+    in_place = [output.path for output in stage.outputs if output.is_in_place]
+    before, existed = _digests_before(call, stage), frozenset(filter(os.path.lexists, in_place))
     argv = argv_to_run(call, stage)
-    completed = run_tool(argv)
+    completed, log = call.watch.run(argv, {**call.environ, **own}, handle)
     if completed.status != 0:
-        return ToolRun(completed, logs)
+        return ToolRun(completed, log)
     _adopt_changes(call, stage, before)
     take_in(call, stage)
-    in_place = object_path.signatures_in_place(stage)
-    effects = wrappers.effects_of(stage, argv, logs[-1], call.read_by(stage))
+    effects = wrappers.effects_of(stage, argv, log, call.read_by(stage))
     call.note_wrapper(effects)
     return ToolRun(
         completed,
-        logs,
-        in_place=in_place,
+        log,
+        in_place={path: signatures.signature_of(path) or signatures.UNKNOWN for path in in_place},
         existed=existed,
-        path_dependence=object_path.path_dependence(stage, call.intermediates, logs[-1], effects),
+        path_dependence=wrappers.path_dependence(stage, call.intermediates, log, effects),
         wrapper=effects,
     )
 
@@ -152,7 +143,7 @@ def take_in(call: Compile, stage: Stage) -> None:
     """Read a stage's outputs among the intermediates, with the facts about its text; raises OSError."""
     for output in stage.kept_outputs:
         if stage.grammar.writes_beside and not os.path.exists(output.path):
-            continue  # see object_path.path_dependence
+            continue  # see wrappers.path_dependence
         content = call.intermediates.read_written(output)
         if stage.is_preprocessor:
             facts = facts_of(content, call.store, call.is_recaching)

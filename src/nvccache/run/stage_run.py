@@ -9,7 +9,7 @@ from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from nvccache.files.keys import KeyComponent
     from nvccache.files.signatures import Signature
@@ -62,11 +62,11 @@ class ToolRun:
     """One run of a stage's tool, and what was observed of it; its outputs are among the intermediates."""
 
     completed: Completed
-    logs: Sequence[Log] = ()
+    log: Log | None = None  # of a run here
     costs: Costs | None = None  # of a run on another machine
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
     existed: frozenset[str] = frozenset()  # those of them that existed before
-    path_dependence: str = ""  # why the path of its object may have mattered, a clause; see object_path.py
+    path_dependence: str = ""  # why the path of its object may have mattered, a clause; see wrappers.py
     wrapper: tuple[str, ...] = ()  # effects of its wrapper, see wrappers.py
 
 
@@ -130,11 +130,11 @@ class StageRun:
         return self.entry is not None and tuple(self.entry.result.text) != self.text
 
     @property
-    def wrapper_effects(self) -> Sequence[str]:
+    def wrapper_effects(self) -> tuple[str, ...]:
         """What its run, now or earlier, showed of its wrapper (wrappers.py)."""
         if self.tool_run:
             return self.tool_run.wrapper
-        return self.entry.result.wrapper if self.entry else ()
+        return tuple(self.entry.result.wrapper) if self.entry else ()
 
     @property
     def has_failed(self) -> bool:

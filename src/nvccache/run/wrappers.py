@@ -1,23 +1,38 @@
-"""Wrappers of the host compiler: scripts or programs of the user's that start it, perhaps with more options.
+"""Wrappers of the host compiler, and where objects are written.
 
-A compiler's options say what its results may contain. Those that a wrapper adds are learned from its runs:
-the observer's log has the compiler's argv. What a run showed is stored with its result.
+A wrapper is a script or program of the user's that starts the compiler, perhaps with more options. The
+compiler's options say what its results may contain. Those that a wrapper adds are learned from its runs: the
+observer's log has the compiler's argv. What a run showed is stored with its result.
 
     PLACES      an option may have the result name lines and the working directory, as `-g` does
     UNKNOWN     it may be anything: the log shows no compiler, several, or one in another directory, or the
                 wrapper itself looked at an intermediate
 
 A pass comes first and shows what to expect; the run of the compile decides (attempt.py, publish_stage.py).
+
+The path of an object can matter: to files written next to it (coverage notes, split debug information), to
+paths that it contains, and to scripts that choose options by it. Hence
+
+    compilers, plain wrappers   write into the scratch directory: the product appears whole, and no other
+                                process can change it before it is stored
+    any other wrapper           writes in place: with nvcc's path, in nvcc's order, and stored for that path
+                                and directory only
+
+Options on nvcc's command line with such effects are known (host.py). If a run in the scratch directory shows
+others, for example of a configuration file, nvcc runs the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+import stat
 
+from nvccache.commandline import host_options
 from nvccache.files import signatures
-from nvccache.observation import shell_text
+from nvccache.observation import judge, shell_text, written_files
 from nvccache.observation.observed_process import HOST
-from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER, Plan, Stage
+from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER
 from nvccache.plan.stages.host import has_debug_info
 from nvccache.plan.stages.line_options import matter_if_added
 from nvccache.toolkit import toolchain
@@ -25,11 +40,17 @@ from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from nvccache.files.signatures import Signature
     from nvccache.observation.observer import Log
+    from nvccache.observation.observer_log import Observation
+    from nvccache.plan.model import Output, Plan, Stage
+    from nvccache.run.call import Intermediates
 
 PLACES, UNKNOWN = "places", "unknown"
+# Names in an object that derive from its own; other names of intermediates are as random as nvcc's.
+_DERIVED_NAME = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 
 
 def mark_wrappers(plan: Plan, environ: Mapping[str, str]) -> Plan:
@@ -47,7 +68,9 @@ def _kind_of(name: str, environ: Mapping[str, str]) -> str:
     """A wrapper that only starts a compiler with further options does nothing else that could matter."""
     if toolchain.is_compiler(name, environ):
         return ""
-    started = shell_text.program_started(toolchain.resolve(name, environ.get("PATH", "")))
+    started, *options = shell_text.command_started(toolchain.resolve(name, environ.get("PATH", ""))) or [""]
+    if host_options.writes_beside_object(options) or host_options.uncacheable_host_option(options):
+        return ANY_WRAPPER
     try:
         return PLAIN_WRAPPER if started and toolchain.is_compiler(started, environ) else ANY_WRAPPER
     except OSError:
@@ -73,3 +96,117 @@ def effects_of(stage: Stage, argv: Sequence[str], log: Log, intermediates: Seque
     command = compilers[0].arguments
     added = [argument for argument in command[1:] if argument not in argv]
     return (PLACES,) if matter_if_added(added) or has_debug_info(command) else ()
+
+
+def is_in_place(plan: Plan) -> bool:
+    """Whether objects are written in place."""
+    compiles = [stage for stage in plan.stages if _objects(stage)]
+    return any(stage.wrapper == ANY_WRAPPER or stage.grammar.writes_beside for stage in compiles)
+
+
+def is_left_to_nvcc(plan: Plan) -> bool:
+    """Whether a path may matter of an object that is to be discarded."""
+    wrapped = any(stage.wrapper for stage in plan.stages if _objects(stage))
+    return os.devnull in plan.products and (wrapped or is_in_place(plan))
+
+
+def plan_in_place(plan: Plan) -> Plan:
+    """The plan with objects written in place."""
+    return plan.changed(lambda stage: _in_place(stage) if stage.tool.is_host_compiler else stage)
+
+
+def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effects: Collection[str]) -> str:
+    """Why the path of an object may have mattered, a clause; empty if it did not. Raises OSError."""
+    for output in stage.outputs:
+        is_written = output.is_in_place and intermediates.has_digest(output.path)
+        if stage.grammar.writes_beside and not is_written:
+            return f"{stage.kind} writes no `{output.path}`"
+    for output in _objects(stage):
+        content = intermediates.content_of(output.path) or b""
+        if output.is_in_place:
+            continue
+        if not output.destination:
+            stem = os.fsencode(os.path.splitext(output.path)[0])
+            if re.search(re.escape(stem) + _DERIVED_NAME, content):
+                return f"the object of {stage.kind} names files named after it"
+            continue
+        directory = os.path.dirname(output.path)
+        extra = {*os.listdir(directory)} - {os.path.basename(output.path)}
+        if extra:
+            return f"{stage.kind} writes `{min(extra)}` next to the object"
+        if UNKNOWN in effects:
+            return f"the command that {stage.kind} starts is unknown"
+        if os.fsencode(directory) in content:
+            return f"the object of {stage.kind} names its path"
+        for process in log.read().processes:
+            if any(output.path in each for each in process.arguments) and judge.may_choose(process):
+                return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
+    return ""
+
+
+def unusual_mode(path: str, kind: str, directory: str) -> str:
+    """A clause if an object's mode is not that of a new file, since a wrapper has set it; else empty.
+
+    Creates a file in `directory`, which must be nvccache's own, to compare with; raises OSError.
+    """
+    new = os.path.join(directory, f"{os.path.basename(path)}.new")
+    with open(new, "wb"):
+        usual = _mode_of(new)
+    os.unlink(new)
+    mode = _mode_of(path)
+    return f"the mode of the object of {kind} is {mode:03o}" if mode != usual else ""
+
+
+def early_lookup(objects: Iterable[str], existed: Collection[str], observation: Observation) -> str:
+    """A clause that names a process that looked up an object's path before writing it; empty if none did."""
+    for path in objects:
+        for process in observation.processes:
+            if written_files.looks_for_product(process, path, existed=path in existed):
+                return f"`{os.path.basename(process.program)}` looks for `{path}`, which it makes"
+    return ""
+
+
+def was_written_by(signatures_then: Mapping[str, Signature], observation: Observation) -> bool:
+    """Whether these files are the stage's own: other processes may write to the same path.
+
+    Each must be a file that a tool was observed to create, unchanged since its signature was taken.
+    """
+    return all(
+        signature[:2] in observation.made and signatures.signature_of(path) == signature
+        for path, signature in signatures_then.items()
+    )
+
+
+def _mode_of(path: str) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def _objects(stage: Stage) -> list[Output]:
+    is_compile = stage.tool.is_host_compiler
+    return [output for output in stage.outputs if is_compile and output.role == "object"]
+
+
+def _in_place(stage: Stage) -> Stage:
+    """The stage with nvcc's own argv, if its object is or becomes a regular file."""
+    argv, outputs = stage.argv, []
+    for output in stage.outputs:
+        is_written = output in _objects(stage) or stage.grammar.writes_beside
+        if is_written and output.destination and _may_become_file(output.destination):
+            argv = tuple(output.destination if arg == output.path else arg for arg in argv)
+            outputs.append(replace(output, path=output.destination))
+        else:
+            outputs.append(output)
+    if argv == stage.argv:
+        return stage
+    # Options may have been added that make the object name the working directory.
+    with_paths = replace(stage.grammar, sees_directory=True, sees_names=True, sees_output_names=True)
+    grammar = replace(with_paths, stays_in_order=True)
+    return replace(stage, grammar=grammar, argv=argv, outputs=tuple(outputs))
+
+
+def _may_become_file(path: str) -> bool:
+    """Whether this is a regular file or nothing yet; FIFOs and devices are left to nvcc."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True

@@ -53,7 +53,7 @@ class FakeMachines(source.OtherMachines):
 
     def take_result(self, stage, result):
         self.events.append(f"took {stage.kind}")
-        return ToolRun(Completed(0, b"", b"", result.costs.run), (), costs=result.costs)
+        return ToolRun(Completed(0, b"", b"", result.costs.run), costs=result.costs)
 
     def free_slots(self):
         taken = [self._pool.take() for _ in range(JOBS)]

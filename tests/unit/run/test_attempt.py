@@ -10,7 +10,6 @@ from nvccache.machine.process import Completed
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.run import object_path
 from nvccache.run.attempt import Delivery, LinesMatterError, Progress, Resources
 from nvccache.run.report import Report
 from nvccache.run.stage_run import StageRun, ToolRun
@@ -48,11 +47,8 @@ def test_nothing_is_left_to_nvcc_otherwise(completed) -> None:
     assert check(completed).leave_to_nvcc == ""
 
 
-def test_a_compile_that_may_depend_on_the_path_of_its_object_is_left_to_nvcc(monkeypatch) -> None:
-    remembered = []
-    monkeypatch.setattr(object_path, "remember", lambda stage, *_: remembered.append(stage))
+def test_a_compile_that_may_depend_on_the_path_of_its_object_is_left_to_nvcc() -> None:
     assert check(path_dependence="it names its path").leave_to_nvcc == "host_side_output"
-    assert remembered == [COMPILE]
 
 
 TWO = "-cubin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 a.cu"

@@ -176,7 +176,7 @@ def test_passes_behind_a_failure_are_ended():
             assert was_ended.wait(30)
         else:
             assert has_begun.wait(30)
-        return ToolRun(Completed(int(wanted is missing), b"", b"", 0.25), [])
+        return ToolRun(Completed(int(wanted is missing), b"", b"", 0.25))
 
     execution.run = run
     schedule = Schedule(execution, FakeSlots(2), None)

@@ -11,7 +11,7 @@ from nvccache.passes import Pass
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar
-from nvccache.run.intermediates import Intermediates
+from nvccache.run.call import Intermediates
 from nvccache.store.store import Store
 
 TEXT = Pass(((b"a.cu", False),), "meaning", is_absolute=True)
