@@ -13,7 +13,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.output import format_seconds, say
 from nvccache.plan.stages import shown_name
 from nvccache.store import events as event_log
-from nvccache.store.event_line import Event
+from nvccache.store.event_line import CACHED, Event
 
 VERSION = 5  # of the JSON form
 
@@ -34,7 +34,7 @@ def to_json(event: Event) -> dict[str, Any]:
         {
             "stage": shown_name(stage.kind, stage.architecture),
             **{name: value for name, value in stage.values().items() if name != "kind"},
-            "away": event_log.remote_costs_json(stage),
+            "away": CACHED if event_log.was_cached(stage) else "",
             "why_here": event_log.why_here(stage),
         }
         for stage in event.stages

@@ -168,6 +168,6 @@ def _remark(stage: StageEvent) -> str:
     text = f" {stage.cost:8.2f} s" + ("  failed" if stage.result == FAILED else "")
     if word := events.why_here(stage):
         return f"{text}  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
-    if costs := events.remote_costs(stage):
-        return f"{text}  {'from the action cache of' if costs.is_cached else 'on'} {stage.where}"
+    if events.ran_elsewhere(stage):
+        return f"{text}  {'from the action cache of' if events.was_cached(stage) else 'on'} {stage.where}"
     return text

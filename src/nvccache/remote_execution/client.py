@@ -55,7 +55,6 @@ class Client(Connection):
         self._instance = endpoint.instance
         self._resource_prefix = f"{endpoint.instance}/" if endpoint.instance else ""
         self._is_queued = self._is_queue_timeout = False
-        self.sent_bytes = self.fetched_bytes = 0
 
     def check(self) -> None:
         """Raise ExecutorError if the engine lacks a needed capability."""
@@ -121,7 +120,6 @@ class Client(Connection):
                 received += len(message.data)
                 if received > size:
                     raise ExecutorError(faults.BROKEN, "it sends a blob larger than its digest says")
-            self.fetched_bytes += received
         content = b"".join(parts)
         if protocol.digest_of(content) != digest:
             raise ExecutorError(faults.BROKEN, "it sends a blob with another digest")
@@ -146,7 +144,6 @@ class Client(Connection):
         request = messages.BatchUpdateBlobsRequest(instance_name=self._instance)
         for blob in blobs:
             request.requests.add(digest=digest_message(blob.digest), data=blob.read())
-            self.sent_bytes += blob.digest[1]
         path = f"{_API}ContentAddressableStorage/BatchUpdateBlobs"
         answer = self.request(path, request, messages.BatchUpdateBlobsResponse, _CALL_SECONDS)
         for part in answer.responses:
@@ -157,7 +154,6 @@ class Client(Connection):
         content = blob.read()
         name, size = blob.digest
         resource = f"{self._resource_prefix}uploads/{uuid.uuid4()}/blobs/{name}/{size}"
-        self.sent_bytes += size
 
         def parts() -> Iterator[Any]:
             for start in range(0, size, _CHUNK):

@@ -17,13 +17,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from nvccache.endpoint import Endpoint
-from nvccache.machine.process import Handle
+from nvccache.machine.process import Completed, Handle
 from nvccache.remote_execution import faults, protocol
 from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import Digest, digest_message, messages, serialized
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work, failure
-from nvccache.run.stage_run import Costs
 
 # As spelled by the platform lexicon that is published with the API.
 _ISA = {"x86_64": "x86-64", "aarch64": "arm-a64"}
@@ -31,26 +30,22 @@ _ISA = {"x86_64": "x86-64", "aarch64": "arm-a64"}
 
 def run(endpoint: Endpoint, work: Work, handle: Handle) -> RemoteResult:
     """Run a stage until another thread ends `handle`; raises ExecutorError or OSError."""
+    started = time.monotonic()
     with contextlib.closing(Client(endpoint)) as engine:
         handle.on_end(engine.cancel)
         engine.check()
         action, blobs = describe(work, endpoint)
-        started = time.monotonic()
         engine.send(blobs.values())
         sent = time.monotonic()
         response = engine.execute(action, endpoint.queue, endpoint.deadline)
-        done = time.monotonic()
+        was_cached = response.cached_result
+        passed = 0.0 if was_cached else time.monotonic() - sent
         stdout, stderr, outputs = _fetch(engine, response.result, work)
-        fetch = time.monotonic() - done
-        passed = 0.0 if response.cached_result else done - sent
-        seconds = _seconds_of(response.result.execution_metadata)
-        if not 0 < seconds <= (endpoint.deadline if response.cached_result else passed):
-            seconds = passed  # the engine leaves times out, or its clock was set
-        costs = Costs(
-            max(0.0, passed - seconds), sent - started, seconds, fetch, engine.sent_bytes,
-            engine.fetched_bytes, response.cached_result, endpoint.shown,
-        )  # fmt: skip
-        return RemoteResult(stdout, stderr, outputs, costs)
+        cpu = _seconds_of(response.result.execution_metadata)
+        if not 0 < cpu <= (endpoint.deadline if was_cached else passed):
+            cpu = passed  # the engine leaves times out, or its clock was set
+        completed = Completed(0, stdout, stderr, time.monotonic() - started, cpu)
+        return RemoteResult(completed, outputs, was_cached)
 
 
 def _fetch(engine: Client, result: Any, work: Work) -> tuple[bytes, bytes, dict[str, bytes]]:

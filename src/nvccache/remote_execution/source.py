@@ -109,9 +109,11 @@ class OtherMachines(Executor):
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
             with open(output.path, "wb") as stream:
                 stream.write(content.replace(_SCRATCH_NAME, scratch))
-        stdout, stderr = (text.replace(_SCRATCH_NAME, scratch) for text in (result.stdout, result.stderr))
+        done = result.completed
+        stdout, stderr = (text.replace(_SCRATCH_NAME, scratch) for text in (done.stdout, done.stderr))
         run_stage.take_in(self._call, stage)
-        return ToolRun(Completed(0, stdout, stderr, result.costs.run), costs=result.costs)
+        completed = Completed(0, stdout, stderr, done.seconds, done.cpu)
+        return ToolRun(completed, executor=self._endpoint.shown, was_cached=result.was_cached)
 
     def note_failure(self, error: BaseException) -> str:
         """Log why a stage has to run here, and return the fault; raises errors that have another cause.

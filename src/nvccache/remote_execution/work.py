@@ -13,11 +13,11 @@ from hashlib import sha256
 
 from nvccache import environment
 from nvccache.files import keys, signatures
+from nvccache.machine.process import Completed
 from nvccache.plan.model import Stage
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.run.stage_run import Costs
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
@@ -68,10 +68,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class RemoteResult:
-    stdout: bytes
-    stderr: bytes
+    completed: Completed
     outputs: Mapping[str, bytes]  # contents by name
-    costs: Costs
+    was_cached: bool = False
 
 
 def may_be_sent(stage: Stage, environ: Mapping[str, str]) -> bool:

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nvccache.store import events
-from nvccache.store.event_line import LOCAL, Event, StageEvent
+from nvccache.store.event_line import LOCAL, Event
 
 TOOLS = "Tools at work"
 CALLS = "Calls of nvcc"
@@ -35,15 +34,6 @@ class Lanes:
     of_stages: list[list[int]]  # and one for each of its stages
 
 
-def lasted(stage: StageEvent) -> float:
-    """The seconds from its start to its end; a result from the engine's cache has no run."""
-    costs = events.remote_costs(stage)
-    if not costs:
-        return stage.seconds
-    moved = costs.queue + costs.send + costs.fetch
-    return moved if costs.is_cached else moved + costs.run
-
-
 def lay_out(calls: Sequence[Event]) -> Lanes:
     """The calls must be sorted by start."""
     first = calls[0].started if calls else 0.0
@@ -53,7 +43,7 @@ def lay_out(calls: Sequence[Event]) -> Lanes:
             if not stage.is_hit:
                 where = "" if stage.where == LOCAL else stage.where
                 begun = call.started - first + stage.start
-                entry = (begun, begun + lasted(stage), number, index)
+                entry = (begun, begun + stage.seconds, number, index)
                 keys.setdefault((where, max(stage.slot, -1)), []).append(entry)
     lanes: list[Lane] = []
     of_stages = [[-1] * len(call.stages) for call in calls]

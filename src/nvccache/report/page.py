@@ -20,7 +20,7 @@ from nvccache.cli.output import duration, format_count, format_time
 from nvccache.log import printable
 from nvccache.plan.stages import shown_name
 from nvccache.report import tables
-from nvccache.report.lanes import TOOLS, lasted, lay_out
+from nvccache.report.lanes import TOOLS, lay_out
 from nvccache.report.tables import text, with_code
 from nvccache.store import events
 from nvccache.store.event_line import Event
@@ -58,7 +58,7 @@ def _summary(build: Sequence[Event], before: Sequence[Event]) -> str:
     """The main figures in large type, with explanations."""
     totals = builds.summarize(build)
     elapsed, ran = totals["elapsed"], [each for call in build for each in call.stages if not each.is_hit]
-    at_once = sum(map(lasted, ran)) / elapsed if elapsed else 0.0
+    at_once = sum(stage.seconds for stage in ran) / elapsed if elapsed else 0.0
     most = sum(lane.group == TOOLS for lane in lay_out(build).lanes)
     ago = f"; the build before took {duration(builds.summarize(before)['elapsed'])}" if before else ""
     tiles = (
@@ -123,7 +123,7 @@ def encode(build: Sequence[Event], sentences: dict[str, str]) -> str:
             "name": [number_of(shown_name(stage.kind, stage.architecture)) for stage in stages],
             "start": [_units(stage.start) for stage in stages],
             "seconds": [_units(stage.cost if stage.is_hit else stage.seconds) for stage in stages],
-            "lasted": [_units(lasted(stage)) for stage in stages],
+            "lasted": [_units(stage.seconds) for stage in stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "lanes": [[lane.group, printable(lane.name)] for lane in lanes.lanes],

@@ -15,7 +15,6 @@ from nvccache.cli.output import duration
 from nvccache.log import printable
 from nvccache.plan import stages
 from nvccache.plan.stages import shown_name
-from nvccache.report.lanes import lasted
 from nvccache.store import event_totals
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, StageEvent
 
@@ -133,12 +132,12 @@ def stage_table(build: Sequence[Event]) -> str:
 def slowest_table(build: Sequence[Event]) -> str:
     """The stages that took longest."""
     ran = [(call, stage) for call in build for stage in call.stages if not stage.is_hit]
-    longest = sorted(ran, key=lambda one: -lasted(one[1]))[:_MOST_ROWS]
-    most = max((lasted(stage) for _, stage in longest), default=0.0)
+    longest = sorted(ran, key=lambda one: -one[1].seconds)[:_MOST_ROWS]
+    most = max((stage.seconds for _, stage in longest), default=0.0)
     rows = [
         [
             _words(shown_name(stage.kind, stage.architecture)),
-            _bar(lasted(stage), most, class_of(stage)),
+            _bar(stage.seconds, most, class_of(stage)),
             _path(title_of(call)),
             _number(duration(call.started - build[0].started + stage.start)),
         ]

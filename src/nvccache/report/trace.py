@@ -12,7 +12,7 @@ from typing import Any
 
 from nvccache import __version__
 from nvccache.plan.stages import shown_name
-from nvccache.report.lanes import CALLS, lasted, lay_out
+from nvccache.report.lanes import CALLS, lay_out
 from nvccache.report.tables import title_of
 from nvccache.store import events
 from nvccache.store.event_line import Event
@@ -45,11 +45,11 @@ def trace_of(calls: Sequence[Event]) -> dict[str, Any]:
                 "product": call.product,
                 "why_here": events.why_here(stage),
             }
-            args |= events.remote_costs_json(stage) or {}
+            args["was_cached"] = events.was_cached(stage)
             args["saved" if stage.is_hit else "seconds"] = stage.cost if stage.is_hit else stage.seconds
             # A hit takes no time, and must lie within its call.
             start = min(stage.start, call.seconds) if stage.is_hit else stage.start
-            times = call.started - begun + start, 0.0 if stage.is_hit else lasted(stage)
+            times = call.started - begun + start, 0.0 if stage.is_hit else stage.seconds
             name = shown_name(stage.kind, stage.architecture)
             traced.append(_complete(name, f"stage,{stage.result}", times, args, threads[lane_of_stage]))
     return {

@@ -25,7 +25,7 @@ from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import State
 from nvccache.run.wrappers import PLACES
 from nvccache.store import store
-from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, StageEvent
+from nvccache.store.event_line import CACHED, FAILED, HIT, RAN, SHARED, StageEvent
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -199,10 +199,10 @@ def _event_of(run: StageRun, call: Compile) -> StageEvent:
         model.architecture_of(run.stage, call.plan.stages),
         run.completed.cpu,
     )
-    costs = run.tool_run.costs if run.tool_run else None
-    event.start, event.slot = run.started, -1 if costs or run.is_hit else run.slot_number
-    if costs:
-        event.where, event.away = costs.where, costs.text()
+    executor = run.tool_run.executor if run.tool_run else ""
+    event.start, event.slot = run.started, -1 if executor or run.is_hit else run.slot_number
+    if executor and run.tool_run:
+        event.where, event.away = executor, CACHED if run.tool_run.was_cached else ""
     elif not run.is_hit:
         event.away = run.why_here
     return event
@@ -225,9 +225,9 @@ class Progress:
             result = f"hit, saves {completed.cpu or completed.seconds:.2f} s"
         else:
             result = f"ran {completed.seconds:.2f} s"
-            costs = run.tool_run.costs if run.tool_run else None
-            result += f" on another machine ({costs.sentence()})" if costs else ""
-            result += f" here after all ({run.why_here})" if run.why_here and not costs else ""
+            executor = run.tool_run.executor if run.tool_run else ""
+            result += f" on {executor}" if executor else ""
+            result += f" here after all ({run.why_here})" if run.why_here and not executor else ""
             result += f", status {completed.status}" if completed.status else ""
         if path := module_id.file_of(stage):
             result += f", module id {os.fsdecode(call.module_id_of(stage))} in {os.path.basename(path)}"

@@ -149,7 +149,7 @@ def _result(call: Compile, run: StageRun, tool_run: ToolRun) -> Result:
 def _input_record_of(call: Compile, stage: Stage, tool_run: ToolRun) -> InputRecord:
     """The input record of a stage that has just run; raises UnreadableError or OSError."""
     inputs, subject = call.inputs, call.subject_of(stage)
-    if tool_run.costs:
+    if tool_run.executor:
         return inputs.remote_run_record(subject, stage.tool.variables)
     if not tool_run.log:  # an empty input record would always match
         raise UnreadableError(f"no run of {stage.kind} was observed")

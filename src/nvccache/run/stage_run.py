@@ -33,37 +33,13 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """What a stage on another machine cost: seconds by phase, and bytes in each direction."""
-
-    queue: float = 0.0  # waiting for a worker
-    send: float = 0.0
-    run: float = 0.0
-    fetch: float = 0.0
-    sent_bytes: int = 0
-    fetched_bytes: int = 0
-    is_cached: bool = False  # whether the engine had the result
-    where: str = ""  # the executor, for display
-
-    def text(self) -> str:
-        """In the form of the event log, see events.RemoteCosts."""
-        values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
-        return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
-
-    def sentence(self) -> str:
-        """For the log."""
-        if self.is_cached:
-            return f"the engine had it, fetched in {self.fetch:.2f} s"
-        return f"queue {self.queue:.2f}, send {self.send:.2f}, fetch {self.fetch:.2f} s"
-
-
-@dataclass(frozen=True, slots=True)
 class ToolRun:
     """One run of a stage's tool, and what was observed of it; its outputs are among the intermediates."""
 
     completed: Completed
     log: Log | None = None  # of a run here
-    costs: Costs | None = None  # of a run on another machine
+    executor: str = ""  # for display, if another machine has run it
+    was_cached: bool = False  # whether the executor had the result; `completed.cpu` is then of its run
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
     existed: frozenset[str] = frozenset()  # those of them that existed before
     path_dependence: str = ""  # why the path of its object may have mattered, a clause; see wrappers.py

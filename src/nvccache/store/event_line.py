@@ -33,6 +33,7 @@ LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand c
 PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
 LOCAL = "local"  # `where` of a stage that ran on this machine
+CACHED = "cached"  # `away` of one whose result the executor had
 _LONGEST_TEXT, _MOST_ITEMS = 4096, 32
 _SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", PARTS: "%1F", ITEMS: "%1E"}
 
@@ -111,8 +112,7 @@ class StageEvent(Record):
     seconds: float = 0.0  # that the tool ran, now or for the result that was found
     slot: int = -1  # the job slot, or -1
     where: str = ""  # LOCAL, the executor's display name, or empty for a hit
-    # The costs on another machine (events.RemoteCosts), or why it ran here instead, of EXECUTOR_FAULTS.
-    away: str = ""
+    away: str = ""  # CACHED if the executor had the result, or why it ran here instead, of EXECUTOR_FAULTS
     cpu: float = 0.0  # CPU seconds of the tool, 0 if unknown
 
     def __init__(

@@ -140,7 +140,7 @@ def _totals_of_event(event: Event) -> Totals:
         result = "miss" if not stage.is_hit else "replayed" if event.outcome == outcomes.DIRECT_HIT else "hit"
         saved = stage.cost if stage.is_hit else 0.0
         _add(stages, {stage.kind: {result: 1, "seconds_saved": saved, "seconds": events.tool_spent(stage)}})
-        if events.remote_costs(stage):
+        if events.ran_elsewhere(stage):
             _add(executor, {"sent": 1, "came_back": 1})
         if reason := events.why_here(stage):
             _add(executor, {"sent": 1, "reasons": {reason: 1}})

@@ -17,16 +17,7 @@ import time
 from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, StoreError
-from nvccache.store.event_line import (
-    FOLDER,
-    LOCAL,
-    LOGS,
-    Event,
-    Record,
-    StageEvent,
-    parse_line,
-    quote,
-)
+from nvccache.store.event_line import CACHED, FOLDER, LOCAL, LOGS, Event, StageEvent, parse_line, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,32 +101,14 @@ def _is_configure_check(call: Event) -> bool:
     return any(map(_CONFIGURE_CHECKS.search, paths))
 
 
-class RemoteCosts(Record):
-    """The costs of a stage that ran on another machine; StageEvent.away holds them, separated by blanks."""
-
-    queue: float = 0.0  # seconds
-    send: float = 0.0
-    run: float = 0.0  # of a result from the action cache: of the original run
-    fetch: float = 0.0
-    sent_bytes: float = 0.0
-    fetched_bytes: float = 0.0
-    is_cached: float = 0.0  # 1 or 0
+def ran_elsewhere(stage: StageEvent) -> bool:
+    """Whether a stage's result came from another machine."""
+    return stage.where not in ("", LOCAL)
 
 
-def remote_costs(stage: StageEvent) -> RemoteCosts | None:
-    """The costs of a stage that ran on another machine; None for others."""
-    if stage.where in ("", LOCAL):
-        return None
-    try:
-        return RemoteCosts.parse(stage.away.split(" "))
-    except ValueError:
-        return None
-
-
-def remote_costs_json(stage: StageEvent) -> dict[str, float] | None:
-    """As `remote_costs`, by name."""
-    costs = remote_costs(stage)
-    return costs.values() if costs else None
+def was_cached(stage: StageEvent) -> bool:
+    """Whether an executor had a stage's result already."""
+    return ran_elsewhere(stage) and stage.away == CACHED
 
 
 def why_here(stage: StageEvent) -> str:
@@ -145,8 +118,7 @@ def why_here(stage: StageEvent) -> str:
 
 def tool_spent(stage: StageEvent) -> float:
     """The seconds that a tool ran for a stage, on any machine; 0 for a result from the action cache."""
-    costs = remote_costs(stage)
-    return 0.0 if stage.is_hit or (costs and costs.is_cached) else stage.cost
+    return 0.0 if stage.is_hit or was_cached(stage) else stage.cost
 
 
 def overhead(call: Event) -> float:

@@ -18,7 +18,7 @@ from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 from nvccache.run import run_stage
 from nvccache.run.schedule import Schedule
-from nvccache.run.stage_run import Costs, StageRun, State, ToolRun
+from nvccache.run.stage_run import StageRun, State, ToolRun
 from nvccache.store.inflight import Claims
 from stages_of_nothing import CICC, DEVICE, PTXAS, execution_of
 
@@ -49,11 +49,11 @@ class FakeMachines(source.OtherMachines):
             raise self.error
         if handle.is_ended:
             raise ExecutorError(faults.CANCELLED)
-        return RemoteResult(b"", b"", {}, Costs(run=2.0))
+        return RemoteResult(Completed(0, b"", b"", 2.0), {})
 
     def take_result(self, stage, result):
         self.events.append(f"took {stage.kind}")
-        return ToolRun(Completed(0, b"", b"", result.costs.run), costs=result.costs)
+        return ToolRun(result.completed, executor="grpc://engine:1")
 
     def free_slots(self):
         taken = [self._pool.take() for _ in range(JOBS)]
@@ -191,7 +191,7 @@ def sent(tmp_path, cache, monkeypatch):
     there, described = machines_of(call), []
 
     def send(stub=b"stub", ptx=b"ptx", stderr=b""):
-        result = RemoteResult(b"", stderr, {"a.ptx": ptx, "a.cudafe1.stub.c": stub}, Costs(run=3.0, send=0.1))
+        result = RemoteResult(Completed(0, b"", stderr, 3.0), {"a.ptx": ptx, "a.cudafe1.stub.c": stub})
         monkeypatch.setattr(engine, "run", lambda where, sent, handle: described.append(sent) or result)
         return there.take_result(stage, there.run_stage(stage, None)), described[-1]
 
@@ -204,7 +204,7 @@ def test_outputs_are_written_where_the_stage_would_have_written_them(tmp_path, s
     assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
     assert (tmp_path / "a.cudafe1.stub.c").read_text() == f'# 1 "{tmp_path}/a.cudafe1.stub.c"\n'
     assert run.completed.stderr == f"{tmp_path}/a.cpp1.ii: warning\n".encode()
-    assert (run.completed.status, run.completed.seconds, run.costs.send) == (0, 3.0, 0.1)
+    assert (run.completed.status, run.completed.seconds, run.executor) == (0, 3.0, "grpc://engine:1")
     assert "a.module_id" in described.inputs and "a.module_id" not in described.outputs
 
 

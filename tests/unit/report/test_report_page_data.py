@@ -28,8 +28,8 @@ def test_columns_hold_times_in_tenths_of_milliseconds():
 
 
 def test_a_stage_on_another_machine_lasts_until_it_returns():
-    made = decode(call(stage(), made_builds.away(), made_builds.away(is_cached=True)))
-    assert made["stages"]["lasted"] == [20_000, 460_000, 60_000]
+    made = decode(call(stage(), made_builds.away(), made_builds.away(was_cached=True)))
+    assert made["stages"]["lasted"] == [20_000, 460_000, 460_000]
     assert made["lanes"][1][1] == "job 1 on grpc://host:1"
 
 

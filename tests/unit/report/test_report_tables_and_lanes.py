@@ -12,7 +12,7 @@ from nvccache.report import lanes, tables
 
 
 def test_stages_are_counted_by_kind_in_the_order_of_the_pipeline():
-    had = made_builds.away(is_cached=True, kind="cudafe", seconds=90.0)  # in the engine's cache: not spent
+    had = made_builds.away(was_cached=True, kind="cudafe", seconds=90.0)  # in the engine's cache: not spent
     found = tables.stage_table(
         calls_of(
             [
@@ -114,7 +114,11 @@ def test_in_the_report_each_machine_has_job_lanes_of_its_own():
 def test_a_remote_stage_occupies_a_lane_until_it_returns():
     """Three at once for 46, 46 and 6 seconds, and one that begins when the last of them ends."""
     found = lay_out(
-        call(made_builds.away(start=0), made_builds.away(start=0), made_builds.away(is_cached=True, start=0)),
+        call(
+            made_builds.away(start=0),
+            made_builds.away(start=0),
+            made_builds.away(was_cached=True, start=0, seconds=6.0),
+        ),
         call(made_builds.away(start=0), started=made_builds.BEGUN + 6),
     )
     assert [lane.name for lane in found.lanes[:3]] == [f"job {row} on grpc://host:1" for row in (1, 2, 3)]
