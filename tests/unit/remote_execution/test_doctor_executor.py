@@ -26,7 +26,7 @@ def found(text, **variables):
 
 
 @pytest.mark.parametrize(("options", "instance"), [("", ""), ("?instance=main", "/main")])
-def test_an_engine_that_answers_is_well(serve, options, instance):
+def test_the_check_of_an_executor_asks_for_its_capabilities_and_reports_success(serve, options, instance):
     engine = serve()
     assert found(engine.url + options) == [
         (GOOD, f"`{engine.url}{instance}` executes and uses SHA-256 digests")
@@ -45,7 +45,7 @@ def test_an_engine_that_answers_is_well(serve, options, instance):
         (fake_engine.NO_TOKEN, faults.DENIED, "UNAUTHENTICATED: no token"),
     ],
 )
-def test_an_engine_that_cannot_be_used_is_bad(serve, trouble, word, detail):
+def test_an_executor_that_cannot_be_used_is_reported_with_the_reason(serve, trouble, word, detail):
     engine = serve(trouble)
     (finding,) = findings(engine.url)
     assert (finding.state, finding.text) == (BAD, f"`{engine.url}` cannot be used: {word}")
@@ -61,12 +61,12 @@ def test_a_missing_package_for_engines_is_reported(monkeypatch):
     assert finding.details == ("grpc is not installed",)
 
 
-def test_each_fault_has_a_sentence():
+def test_each_fault_of_remote_execution_has_a_sentence():
     words = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
     assert words - {faults.CANCELLED} == {*outcomes.EXECUTOR_FAULTS}
 
 
-def test_without_the_check_of_processors_nothing_is_sent(monkeypatch):
+def test_without_the_built_processor_check_remote_execution_is_reported_as_unusable(monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
     (finding,) = findings("grpc://h:1")
     assert finding.details == ("nvccache was built without a static C library",)

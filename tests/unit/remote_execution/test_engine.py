@@ -53,7 +53,7 @@ def test_a_stage_comes_back_with_its_times_and_its_content_is_sent_once(serve, w
     assert engine.executed == 2
 
 
-def test_large_content_goes_and_comes_as_a_stream(serve, tmp_path, cache):
+def test_large_inputs_and_outputs_of_a_remote_stage_are_streamed(serve, tmp_path, cache):
     engine = serve()
     text = "".join(f"{number:08}\n" for number in reversed(range(400_000)))
     back = run(engine, sorting(tmp_path, cache, text))
@@ -81,7 +81,7 @@ def test_each_failure_of_an_engine_has_its_fault_word(serve, work, monkeypatch, 
 
 
 @pytest.mark.parametrize("size", [0, -1, 3, 5, 1 << 40])
-def test_an_output_of_another_size_than_its_digest_says_is_not_taken(serve, work, size):
+def test_a_remote_output_of_another_size_than_announced_is_rejected(serve, work, size):
     """Nor one without a size."""
 
     def alter(result):
@@ -93,7 +93,7 @@ def test_an_output_of_another_size_than_its_digest_says_is_not_taken(serve, work
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_a_message_without_end_is_not_fetched(serve, work, status):
+def test_a_huge_stderr_of_a_remote_stage_is_not_fetched(serve, work, status):
     def altered(result):
         result.exit_code = status
         result.stderr_digest.hash = "0" * 64
@@ -106,7 +106,7 @@ def test_a_message_without_end_is_not_fetched(serve, work, status):
 
 
 @pytest.mark.parametrize("start", ["missing", 0])
-def test_times_that_cannot_be_are_not_believed(serve, work, start):
+def test_impossible_times_from_a_remote_engine_are_ignored(serve, work, start):
     """A stage believed to take years would never run locally."""
     engine = serve(fake_engine.NO_TIMES if start == "missing" else "")
     first = run(engine, work)
@@ -117,7 +117,7 @@ def test_times_that_cannot_be_are_not_believed(serve, work, start):
     assert (again.was_cached, again.completed.cpu) == (True, 0.0)
 
 
-def test_a_closed_port_is_reported_at_once(work):
+def test_a_remote_engine_with_a_closed_port_is_reported_as_unreachable(work):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -144,7 +144,7 @@ def test_worker_needs_the_properties_of_the_setting_and_of_this_machine(serve, w
     assert (required["pool"], required["OSFamily"]) == ("gpu", "linux")
 
 
-def test_no_secret_is_in_what_is_sent(serve, work, monkeypatch):
+def test_no_variable_with_a_secret_is_sent_to_a_remote_engine(serve, work, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sesame")
     engine = serve()
     run(engine, work)

@@ -18,7 +18,7 @@ from nvccache.remote_execution.protocol import messages
 FOLDER = Path(protocol.__file__).parent
 
 
-def test_the_descriptors_are_those_of_the_protocol(tmp_path):
+def test_the_committed_protocol_descriptors_are_those_of_the_proto_file(tmp_path):
     pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed")
     made, committed = tmp_path / "made", FOLDER / "reapi.binpb"
     argv = ["-m", "grpc_tools.protoc", f"-I{FOLDER}", f"--descriptor_set_out={made}", "reapi.proto"]
@@ -34,6 +34,6 @@ def test_protocol_field_numbers_match_the_published_interface():
     assert protocol.serialized(messages.Command(output_paths=["o"])) == b"\x3a\x01o"
 
 
-def test_the_pool_is_not_that_of_the_process():
+def test_the_protocol_registers_nothing_in_the_processs_protobuf_pool():
     with pytest.raises(KeyError):
         descriptor_pool.Default().FindMessageTypeByName("nvccache.reapi.Digest")

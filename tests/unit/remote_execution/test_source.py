@@ -112,7 +112,7 @@ def test_sent_stage_holds_its_claim_but_no_slot_and_is_stored(schedule_of, cache
     assert "stored cicc" in here
 
 
-def test_an_idle_core_comes_first(schedule_of, tmp_path):
+def test_a_stage_is_sent_nowhere_while_a_core_here_is_idle(schedule_of, tmp_path):
     there = FakeMachines()
     one_core = slots.Slots(slots.Pool(str(tmp_path), range(1)))
     finished(schedule_of(there, DEVICE, CICC, at_once=one_core))
@@ -140,7 +140,9 @@ def test_failed_remote_stage_runs_here_once(schedule_of):
         (ValueError("a bug"), 1, True),
     ],
 )
-def test_nothing_is_sent_for_a_while_after_a_fault_elsewhere(schedule_of, tmp_path, error, status, is_outage):
+def test_after_a_fault_of_the_remote_engine_no_stage_is_sent_for_a_while(
+    schedule_of, tmp_path, error, status, is_outage
+):
     log = tmp_path / "log"
     there = FakeMachines(error=error, NVCCACHE_LOG=str(log))
     finished(schedule_of(there, DEVICE, CICC, does=lambda stage: status if stage.kind == "cicc" else 0))
@@ -149,7 +151,7 @@ def test_nothing_is_sent_for_a_while_after_a_fault_elsewhere(schedule_of, tmp_pa
         assert (later.offer(StageRun(0, CICC)) is None) == is_outage
 
 
-def test_a_bug_surfaces_where_that_is_wanted(schedule_of):
+def test_a_bug_in_remote_execution_surfaces_in_strict_mode(schedule_of):
     there = FakeMachines(error=ValueError("a bug"), NVCCACHE_STRICT="1")
     schedule = schedule_of(there, DEVICE, CICC)
     with pytest.raises(ValueError, match="a bug"):

@@ -47,7 +47,7 @@ def test_cicc_and_ptxas_may_be_sent_and_nothing_else():
         *(("ptxas", options) for options in ("-g", "--generate-line-info", "-lineinfo")),
     ],
 )
-def test_a_stage_whose_result_may_tell_of_directories_names_or_dates_stays(kind, options):
+def test_stages_with_debug_or_unknown_options_are_not_sent(kind, options):
     command = {"cicc": CICC, "ptxas": PTXAS}[kind]
     assert not work.may_be_sent(stage(kind, planned(**{kind: with_options(command, options)})), {})
 
@@ -73,14 +73,14 @@ def test_names_of_the_scratch_directory_are_relative(tmp_path):
     assert (sent.inputs, sent.outputs) == ({"a.ptx": "/s/a.ptx"}, ["a.cubin"])
 
 
-def test_an_unread_file_is_no_output():
+def test_a_remote_stage_returns_only_outputs_that_later_stages_read():
     found = stage("cicc", planned())
     sent = work.describe_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
     assert {*sent.outputs} == {"a.ptx", "a.cudafe1.stub.c"}
     assert not any("gpu" in name for name in sent.outputs)
 
 
-def test_a_file_that_a_word_names_goes_along(tmp_path):
+def test_a_file_named_in_an_option_is_sent_along_with_the_stage(tmp_path):
     library = tmp_path / "libdevice.10.bc"
     library.write_bytes(b"code")
     found = stage("cicc", planned(cicc=with_options(CICC, f'-nvvmir-library "{library}"')))

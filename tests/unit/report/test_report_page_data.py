@@ -15,7 +15,7 @@ def decode(*events):
     return json.loads(encode(*events))
 
 
-def test_columns_hold_times_in_tenths_of_milliseconds():
+def test_the_report_page_holds_times_in_tenths_of_milliseconds():
     made = decode(
         call(stage(start=0.5, seconds=1.25), hit()), call(started=made_builds.BEGUN + 2, tool_saved=1.0)
     )

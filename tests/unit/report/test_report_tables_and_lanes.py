@@ -77,7 +77,7 @@ def test_a_build_is_explained_in_at_most_four_causes():
     ]
 
 
-def test_hostile_names_stay_text():
+def test_html_in_names_is_escaped_in_the_report():
     build = calls_of(made_builds.hostile())
     for made in (tables.slowest_table, tables.stage_table, tables.cause_table, tables.legend):
         text = made(build)
@@ -88,7 +88,7 @@ def lay_out(*events):
     return lanes.lay_out(calls_of(events))
 
 
-def test_each_slot_has_a_lane_and_then_the_calls():
+def test_the_report_has_a_lane_for_each_job_slot_and_then_for_calls():
     found = lay_out(
         call(stage(slot=5), stage(slot=2), hit(), stage(slot=-1), hit(result="shared")),
         call(started=made_builds.BEGUN + 1),
@@ -126,7 +126,7 @@ def test_a_remote_stage_occupies_a_lane_until_it_returns():
     assert found.of_stages[1] == [found.of_stages[0][2]]
 
 
-def test_nothing_overlaps_in_a_lane():
+def test_nothing_overlaps_within_a_lane_of_the_report():
     # Two at once in one slot, as in a log from two machines.
     calls = calls_of([*made_builds.build(300), *made_builds.build(300, seed=2)])
     found = lanes.lay_out(calls)
@@ -143,7 +143,7 @@ def test_nothing_overlaps_in_a_lane():
         assert all(before[1] <= after[0] + lanes.SLACK for before, after in itertools.pairwise(own))
 
 
-def test_clocks_need_not_agree_to_the_microsecond():
+def test_the_report_puts_stages_that_overlap_by_milliseconds_into_one_lane():
     found = lay_out(
         call(stage(start=0.0, seconds=1.0)),
         call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 0.998),

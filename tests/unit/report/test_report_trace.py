@@ -33,7 +33,7 @@ def names(made, kind):
     return {(event["pid"], event["tid"]): event["args"]["name"] for event in named}
 
 
-def test_machines_are_processes_and_slots_are_threads():
+def test_machines_are_processes_and_job_slots_are_threads_of_the_trace():
     made = of(call(stage(slot=4), stage(slot=1, where="build7"), hit()))
     check(made)
     assert sorted(names(made, "process_name").values()) == ["build7", "calls", "this machine"]
@@ -59,7 +59,7 @@ def test_a_remote_stage_in_the_trace_lasts_until_it_returns():
     assert here["args"]["why_here"] == "no_workers"
 
 
-def test_a_hit_takes_no_time_and_lies_within_its_call():
+def test_a_hit_takes_no_time_in_the_trace_and_lies_within_its_call():
     made = of(call(hit(start=50.0, seconds=8.0)))
     check(made)
     (found,) = [event for event in made["traceEvents"] if event.get("cat") == "stage,hit"]

@@ -37,13 +37,15 @@ def check(completed: Completed = QUIET, **shown) -> Report:
     ("completed", "shown", "sentence"),
     [(QUIET, {"wrapper": (PLACES,)}, "a wrapper may have lines shown"), (WARNS, {}, "there are diagnostics")],
 )
-def test_a_call_begins_again_where_lines_are_shown(completed, shown, sentence) -> None:
+def test_a_compile_that_shows_line_numbers_begins_again_with_them_in_its_keys(
+    completed, shown, sentence
+) -> None:
     with pytest.raises(LinesMatterError, match=sentence):
         check(completed, **shown)
 
 
 @pytest.mark.parametrize("completed", [QUIET, FAILS])
-def test_nothing_is_left_to_nvcc_otherwise(completed) -> None:
+def test_a_quiet_or_failing_compile_is_not_left_to_nvcc(completed) -> None:
     assert check(completed).leave_to_nvcc == ""
 
 
@@ -100,7 +102,9 @@ def test_stages_before_a_failed_one_hit_on_the_next_compile(toolkit: Toolkit) ->
         ("cicc_names_its_input_and_fails", "odd_failure"),
     ],
 )
-def test_only_complaints_about_the_source_are_the_users(toolkit: Toolkit, what: str, reason: str) -> None:
+def test_nvcc_repeats_a_call_that_failed_for_another_reason_than_the_source(
+    toolkit: Toolkit, what: str, reason: str
+) -> None:
     """nvcc repeats a call that failed by a full disk, without a message, or with one that names our files."""
     toolkit.write("a.cu", f"int {what};\n")
     report = toolkit.compile()

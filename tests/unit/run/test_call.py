@@ -47,14 +47,14 @@ def expect(files: Intermediates, output: Output, content: bytes, cache: Store) -
     files.expect(output.path, keys.digest_bytes(content))
 
 
-def test_a_written_intermediate_is_known_by_its_digest(files, output):
+def test_an_intermediate_that_was_written_has_digest_and_content(files, output):
     ptx = _write(output("code", "a.ptx"), b".version 9.0\n")
     assert files.read_written(ptx) == b".version 9.0\n"
     assert files.digest_of(ptx.path) == keys.digest_bytes(b".version 9.0\n")
     assert files.content_of(ptx.path) == b".version 9.0\n"
 
 
-def test_a_file_that_a_stage_did_not_write_raises(files, output):
+def test_a_missing_output_of_a_stage_raises_filenotfounderror(files, output):
     with pytest.raises(FileNotFoundError):
         files.read_written(output("code", "a.ptx"))
 
@@ -68,14 +68,14 @@ def test_output_of_a_stage_hit_is_restored_from_the_store_when_needed(files, out
     assert Path(ptx.path).read_bytes() == b"from the store"
 
 
-def test_a_file_that_the_store_has_lost_cannot_be_made(files, output):
+def test_an_intermediate_lost_from_the_store_is_not_restored(files, output):
     ptx = output("code", "a.ptx")
     files.expect(ptx.path, keys.digest_bytes(b"lost"))
     assert files.content_of(ptx.path) is None
     assert not files.materialise(ptx.path, ptx)
 
 
-def test_a_file_on_disk_is_not_written_again(files, output):
+def test_an_intermediate_that_is_on_disk_is_not_written_again(files, output):
     ptx = _write(output("code", "a.ptx"), b"x")
     files.read_written(ptx)
     Path(ptx.path).write_bytes(b"touched only by this test")
@@ -90,20 +90,20 @@ def test_preprocessed_text_is_not_kept_in_memory(files, output):
     assert files.materialise(text.path, text)
 
 
-def test_the_path_of_a_stub_is_a_placeholder_in_what_is_stored(files, output):
+def test_a_stored_stub_has_a_placeholder_for_its_own_path(files, output):
     stub = output("stub", "a.compute_90.cudafe1.stub.c")
     _write(stub, b'# 1 "%s"\n' % stub.path.encode())
     assert files.read_written(stub) == b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
 
 
-def test_a_stub_of_another_call_is_made_with_its_path(files, output, cache):
+def test_a_stub_restored_from_the_store_has_the_path_of_this_call(files, output, cache):
     stub = output("stub", "a.compute_90.cudafe1.stub.c")
     expect(files, stub, b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode(), cache)
     assert files.materialise(stub.path, stub)
     assert Path(stub.path).read_bytes() == b'# 1 "%s"\n' % stub.path.encode()
 
 
-def test_the_compile_reads_the_name_of_the_stub_of_this_call(files, output):
+def test_the_placeholder_for_the_stub_is_replaced_in_the_text_that_includes_it(files, output):
     source = output("cudafe1.cpp", "a.cudafe1.cpp")
     _write(source, b'#include "%s"\n' % STUB_PLACEHOLDER.encode())
     assert files.read_written(source) == b'#include "%s"\n' % STUB_PLACEHOLDER.encode()
@@ -111,7 +111,7 @@ def test_the_compile_reads_the_name_of_the_stub_of_this_call(files, output):
     assert Path(source.path).read_bytes() == b'#include "a.compute_90.cudafe1.stub.c"\n'
 
 
-def test_the_digest_does_not_tell_the_name_of_the_stub(scratch, cache):
+def test_stubs_that_differ_only_in_their_path_have_one_digest(scratch, cache):
     digests = set()
     for name in ("a.cudafe1.stub.c", "a.compute_90.cudafe1.stub.c"):
         files = Intermediates(cache, {})
@@ -121,7 +121,7 @@ def test_the_digest_does_not_tell_the_name_of_the_stub(scratch, cache):
     assert len(digests) == 1
 
 
-def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(files, output):
+def test_a_file_written_by_an_unknown_command_is_taken_unchanged(files, output):
     extra = _write(output("input", "a.tile.cubin"), b"extra")
     files.adopt(extra.path, Path(extra.path).read_bytes())
     assert files.digest_of(extra.path) == keys.digest_bytes(b"extra")
@@ -139,7 +139,7 @@ def test_an_intermediate_changed_in_place_loses_its_normalized_digest(files, out
     assert not files.are_absolute([first.path]) and files.are_absolute([second.path])
 
 
-def test_the_id_that_a_stub_defines_is_a_placeholder_in_what_is_stored(scratch, cache, output):
+def test_a_stored_stub_has_a_placeholder_for_the_module_id_it_defines(scratch, cache, output):
     text = b"int x_%s;\n#define __NV_MODULE_ID %s\n"
     stub = output("stub", "a.stub.c")
     one, two = (Intermediates(cache, {}, lambda _, own=own: own) for own in (b"_1_id", b"_2_id"))
@@ -159,7 +159,7 @@ def test_the_id_that_a_stage_reads_in_a_stub_is_part_of_its_key(cache, tmp_path)
     assert stage_key.key_of(found[0]) != stage_key.key_of(found[1])
 
 
-def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(files, output):
+def test_placeholders_are_replaced_in_stubs_only(files, output):
     ptx = _write(output("code", "a.ptx"), STUB_PLACEHOLDER.encode())
     files.read_written(ptx)
     Path(ptx.path).unlink()

@@ -41,7 +41,7 @@ def test_a_stage_with_unchanged_input_hits_after_its_predecessor_reran(toolkit: 
         (cubin(90), ["device_preprocess", "cicc", "ptxas"]),
     ],
 )
-def test_an_option_counts_for_the_stages_that_have_it(
+def test_a_changed_option_reruns_only_the_stages_that_get_it(
     toolkit: Toolkit, lines: list[str], expected: list[str]
 ) -> None:
     toolkit.compile()
@@ -50,13 +50,13 @@ def test_an_option_counts_for_the_stages_that_have_it(
 
 
 @pytest.mark.parametrize("name", ["cicc", "ptxas"])
-def test_a_tool_that_is_replaced_runs(toolkit: Toolkit, name: str) -> None:
+def test_only_the_stage_of_a_replaced_tool_runs_again(toolkit: Toolkit, name: str) -> None:
     toolkit.compile()
     toolkit.replace_tool(name)
     assert [kind for kind in stages(toolkit.compile()) if kind[0] != "("] == [name]
 
 
-def test_a_header_is_known_from_what_the_preprocessor_was_observed_to_read(toolkit: Toolkit) -> None:
+def test_a_header_that_appears_earlier_on_the_search_path_reruns_the_preprocessor(toolkit: Toolkit) -> None:
     toolkit.will_do(*cubin(options="-Iearly -I."))
     toolkit.write("h.h", "int h;\n")
     toolkit.write("a.cu", "#include <h.h>\n")

@@ -13,7 +13,7 @@ from nvccache.values import replace
 from scripted_toolkit import CICC, PASS, TOOL, Toolkit, stages
 
 
-def test_the_products_of_a_stage_are_stored_and_the_text_of_a_pass_is_not(toolkit: Toolkit) -> None:
+def test_outputs_of_stages_are_stored_and_preprocessed_text_is_not(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int a; int for_cicc_alone; int for_ptxas_alone;\n")
     toolkit.compile()
     assert set(toolkit.blobs().values()) == {b"int a; int ; int for_ptxas_alone;\n", b"int a; int ; int ;\n"}

@@ -10,7 +10,7 @@ from scripted_toolkit import Toolkit, cubin
 PLAIN = "-cubin -arch=sm_80 a.cu -o a.cubin"
 
 
-def test_a_record_answers_with_what_the_compile_gave(toolkit: Toolkit) -> None:
+def test_the_record_of_a_compile_gives_its_object_and_messages(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int ptxas_says;\n")
     report = toolkit.compile()
     product = (toolkit.work / "a.cubin").read_bytes()
@@ -56,7 +56,7 @@ def test_a_file_of_options_is_in_the_record(toolkit: Toolkit) -> None:
         assert toolkit.answer(line) is None
 
 
-def test_a_failure_is_not_recorded(toolkit: Toolkit) -> None:
+def test_a_failed_compile_is_not_recorded(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int cicc_fails;\n")
     assert toolkit.compile().status == 2
     assert toolkit.answer() is None
@@ -78,7 +78,7 @@ def test_nondeterministic_compiles_are_not_recorded(
     assert toolkit.answer(line) is None
 
 
-def test_without_a_base_directory_a_record_of_relative_names_is_for_its_directory(toolkit: Toolkit) -> None:
+def test_a_compile_with_relative_names_is_recorded_for_its_directory_only(toolkit: Toolkit) -> None:
     toolkit.compile()
     assert toolkit.last_record().scope == "same_directory"
 
@@ -91,7 +91,9 @@ def test_without_a_base_directory_a_record_of_relative_names_is_for_its_director
         ("const char *a = __FILE__;\n", "below_base"),
     ],
 )
-def test_below_a_base_directory_records_are_shared(toolkit: Toolkit, text: str, scope: str) -> None:
+def test_records_below_a_base_directory_are_shared_unless_the_text_names_the_directory(
+    toolkit: Toolkit, text: str, scope: str
+) -> None:
     toolkit.write("a.cu", text.replace("@work@", str(toolkit.work)))
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
     assert toolkit.last_record().scope == scope

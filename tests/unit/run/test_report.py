@@ -6,7 +6,7 @@ from nvccache.run.report import Report
 from nvccache.store.event_line import HIT, RAN, SHARED, StageEvent
 
 
-def test_stages_that_were_found_or_ran_elsewhere_are_avoided():
+def test_saved_time_is_that_of_stages_that_hit_or_another_call_ran():
     report = Report()
     report.stages = [
         StageEvent("cudafe", HIT, 2.0, cpu=1.5),

@@ -40,7 +40,7 @@ def test_an_intermediate_missing_from_the_store_is_made_again(toolkit: Toolkit) 
     assert b"int a; int for_ptxas_alone;\n" in toolkit.blobs().values(), "and is kept"
 
 
-def test_a_product_that_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
+def test_an_output_evicted_from_the_store_is_compiled_again(toolkit: Toolkit) -> None:
     """A stage that was found may have lost its outputs since."""
     toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
     toolkit.compile()
@@ -80,7 +80,7 @@ def test_a_tool_that_writes_no_output_is_an_error(toolkit: Toolkit, status: int)
 TEXT = b'# 1 "a.cu"\nint x;\n'
 
 
-def test_the_facts_about_a_text_are_kept(tmp_path, monkeypatch):
+def test_facts_about_a_preprocessed_text_are_remembered(tmp_path, monkeypatch):
     cache = Store(str(tmp_path / "cache"))
     made = facts_of(TEXT, cache)
     assert made == passes.facts_of_text(TEXT)
@@ -88,13 +88,13 @@ def test_the_facts_about_a_text_are_kept(tmp_path, monkeypatch):
     assert facts_of(TEXT, Store(cache.root)) == made
 
 
-def test_facts_kept_about_one_text_are_not_used_for_another(tmp_path):
+def test_facts_remembered_about_one_text_are_not_used_for_another(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     text = TEXT.replace(b"x", b"y")
     assert facts_of(text, cache) == passes.facts_of_text(text) != facts_of(TEXT, cache)
 
 
-def test_facts_that_cannot_be_understood_are_made_again(tmp_path):
+def test_damaged_facts_about_a_text_are_computed_again(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     made = facts_of(TEXT, cache)
     (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")
@@ -102,7 +102,7 @@ def test_facts_that_cannot_be_understood_are_made_again(tmp_path):
     assert facts_of(TEXT, Store(cache.root)) == made
 
 
-def test_recaching_makes_the_facts_again(tmp_path):
+def test_recaching_computes_facts_about_a_text_again(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     facts_of(TEXT, cache)
     (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")

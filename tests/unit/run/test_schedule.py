@@ -38,13 +38,13 @@ from stages_of_nothing import (
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 
 
-def test_with_one_slot_the_hosts_side_goes_first():
+def test_with_one_job_slot_the_host_stages_run_before_the_device_stages():
     execution = execution_of(*PIPELINE)
     carry_out(execution)
     assert begun(execution) == [one.kind for one in PIPELINE]
 
 
-def test_of_several_ptxas_the_last_goes_first():
+def test_of_several_architectures_the_last_ptxas_runs_first():
     """New architectures take longest, and come last in most lists."""
     chain = [
         step
@@ -68,7 +68,7 @@ def test_no_stage_starts_before_what_it_reads_is_there(slots):
             assert at(f"ended {maker.kind}") < at(f"began {one.kind}")
 
 
-def test_both_sides_run_at_the_same_time():
+def test_host_and_device_preprocessing_run_at_the_same_time():
     both = threading.Barrier(2, timeout=30)
     kinds = ("host_preprocess", "device_preprocess")
     execution = execution_of(*PIPELINE, does=lambda one: both.wait() * 0 if one.kind in kinds else 0)
@@ -100,11 +100,11 @@ def most_at_once(count: int, slots: int) -> int:
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
-def test_no_more_runs_than_there_are_slots(slots):
+def test_no_more_stages_run_at_once_than_there_are_job_slots(slots):
     assert most_at_once(12, slots) <= slots
 
 
-def test_without_memory_one_runs_all_the_same(monkeypatch):
+def test_one_stage_runs_even_without_free_memory(monkeypatch):
     monkeypatch.setattr(slots, "free_memory", lambda: 0)
     assert most_at_once(6, slots=4) == 1
 
@@ -142,7 +142,7 @@ def test_stages_before_a_failed_one_in_nvccs_order_still_run():
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-def test_passes_behind_a_failure_are_not_waited_for(slots):
+def test_a_failed_stage_does_not_wait_for_preprocessing_of_later_sources(slots):
     """The first source is compiled completely, though the second one is missing."""
     missing, behind = stage("host_preprocess", "b.cpp4.ii"), stage("device_preprocess", "b.cpp1.ii")
     may_end = threading.Event()
@@ -164,7 +164,7 @@ def test_passes_behind_a_failure_are_not_waited_for(slots):
     assert execution.events.index("ended host_compile") and not caller.is_alive()
 
 
-def test_passes_behind_a_failure_are_ended():
+def test_preprocessing_of_later_sources_is_ended_by_a_failure():
     missing, behind = stage("host_preprocess", "b.cpp4.ii"), stage("device_preprocess", "b.cpp1.ii")
     has_begun, was_ended = threading.Event(), threading.Event()
     execution = execution_of(missing, behind)
@@ -186,7 +186,7 @@ def test_passes_behind_a_failure_are_ended():
     schedule.finish()
 
 
-def test_wrappers_that_may_do_anything_run_in_turns():
+def test_unknown_host_compiler_wrappers_run_one_at_a_time():
     """A compile of one source waits for the passes of others, which then do not wait for it."""
     behind = (stage("device_preprocess", "b.cpp1.ii"), stage("host_compile", "b.o", "b.cpp1.ii"))
 
@@ -210,7 +210,7 @@ def test_wrappers_that_may_do_anything_run_in_turns():
         assert (began.split()[0], ended) == ("began", began.replace("began", "ended"))
 
 
-def test_passes_behind_what_stays_in_order_are_not_waited_for():
+def test_a_compile_does_not_wait_for_preprocessing_behind_an_unknown_command():
     """They themselves wait for the stages before it, of which a compile waits for passes."""
     in_order = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, stays_in_order=True))
     alone = stage("host_compile", "a.o", "a.cpp4.ii")
@@ -236,7 +236,7 @@ def test_a_stage_that_reads_the_module_id_waits_for_the_first_preprocessor(steps
     assert schedule.can_be_looked_up(call.runs[2])
 
 
-def test_a_plan_that_cannot_go_on_is_a_fault():
+def test_a_plan_whose_stages_wait_for_each_other_raises():
     """Whatever the reason, the call must not hang: the real nvcc runs."""
     looped = (stage("cudafe", "x", "y"), stage("cicc", "y", "x"))
     with pytest.raises(RuntimeError, match="go on"):
@@ -249,7 +249,7 @@ def test_a_failure_is_not_stored():
     assert "stored cudafe" not in execution.events
 
 
-def test_a_stage_that_is_not_understood_keeps_its_place():
+def test_an_unknown_command_runs_between_the_stages_where_nvcc_has_it():
     opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False, stays_in_order=True))
     steps = (HOST, DEVICE, opaque, CUDAFE, CICC)
     execution = execution_of(*steps)
@@ -266,13 +266,13 @@ def test_results_are_stored_after_dependent_stages_start():
     assert execution.events.index("looked for cudafe") < execution.events.index("stored host_preprocess")
 
 
-def test_a_stage_that_was_found_and_one_that_another_thread_stored_say_what_they_read():
+def test_stages_that_hit_or_were_stored_have_an_input_record():
     execution = execution_of(HOST, CUDAFE, stored={"cudafe"})
     carry_out(execution)
     assert all(run.input_record for run in execution.runs)
 
 
-def test_an_error_of_a_thread_surfaces():
+def test_an_error_in_a_stages_thread_is_raised():
     def does(one: Stage) -> int:
         raise OSError("no space")
 
@@ -368,7 +368,7 @@ class TestOtherProcesses:
         carry_out(execution, claims=EndedMeanwhile(root))
         assert begun(execution) == []
 
-    def test_other_stages_run_while_one_is_waited_for(self, root, give_up):
+    def test_other_stages_run_while_one_waits_for_another_call(self, root, give_up):
         execution = execution_of(HOST, DEVICE)
         has_begun = threading.Event()
         execution.does = lambda one: has_begun.set() or 0
@@ -388,7 +388,7 @@ class TestOtherProcesses:
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]
 
-    def test_nothing_is_claimed_in_the_end(self, root):
+    def test_a_finished_call_leaves_no_claims_on_stages(self, root):
         carry_out(execution_of(*PIPELINE, does=lambda one: one.kind == "cicc"), claims=Claims(root))
         assert list(Path(root, "locks", "running").iterdir()) == []
 

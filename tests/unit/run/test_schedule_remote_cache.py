@@ -50,7 +50,7 @@ def test_remotes_are_not_queried_for_stages_whose_inputs_missed():
     assert sorted(begun(execution)) == sorted(one.kind for one in PIPELINE)
 
 
-def test_the_stage_after_a_remote_hit_is_queried():
+def test_a_remote_is_queried_for_the_stage_after_a_remote_hit():
     execution = with_others(elsewhere={"cicc", "ptxas"})
     carry_out(execution)
     assert "cicc" not in begun(execution)
@@ -103,7 +103,7 @@ def test_a_remote_is_queried_for_a_stage_that_follows_a_slow_miss():
 
 
 @pytest.mark.parametrize("end", [Schedule.finish, Schedule.stop])
-def test_a_call_that_ends_does_not_wait_for_answers(end):
+def test_a_call_that_ends_does_not_wait_for_remote_answers(end):
     execution = with_others(queries_stopped=False)
     schedule = Schedule(execution, FakeSlots(1), None)
     schedule.advance()

@@ -9,7 +9,7 @@ from nvccache.run.stage_run import StageRun
 from stages_of_nothing import HOST
 
 
-def test_a_result_from_text_with_other_line_numbers_is_known_by_its_digests() -> None:
+def test_a_result_made_from_text_with_other_line_numbers_is_recognized() -> None:
     run = StageRun(0, HOST)
     run.text = ("a digest",)
     assert not run.has_other_lines

@@ -115,7 +115,7 @@ def test_a_wrapper_that_reads_an_intermediate_itself_is_detected(tmp_path: Path)
         assert wrappers.effects_of(one, COMPILER.arguments, log, [str(path)]) == expected
 
 
-def test_a_run_that_was_not_observed_may_show_anything() -> None:
+def test_a_wrapper_that_was_not_observed_is_taken_to_have_every_effect() -> None:
     log = SimpleNamespace(read=lambda: Observation([SHELL, COMPILER], set(), "torn"))
     one = replace(stage("host_compile", "a.o"), wrapper=ANY_WRAPPER)
     assert wrappers.effects_of(one, (), log, []) == ALL
@@ -136,12 +136,12 @@ def shown(path: str) -> dict[str, signatures.Signature]:
     return {path: signatures.signature_of(path) or signatures.UNKNOWN}
 
 
-def test_an_output_that_the_tool_was_observed_to_write_is_its_own(product: str) -> None:
+def test_an_object_is_the_tools_if_it_was_observed_to_write_that_file(product: str) -> None:
     assert wrappers.was_written_by(shown(product), seen_to_make(product))
     assert wrappers.was_written_by({}, Observation([], set()))
 
 
-def test_another_programs_file_does_not_count(product: str, tmp_path: Path) -> None:
+def test_an_object_replaced_by_another_program_is_not_the_tools(product: str, tmp_path: Path) -> None:
     made = seen_to_make(product)
     other = tmp_path / "other"
     other.write_bytes(b"else")
@@ -149,7 +149,7 @@ def test_another_programs_file_does_not_count(product: str, tmp_path: Path) -> N
     assert not wrappers.was_written_by(shown(product), made)
 
 
-def test_an_output_changed_after_it_was_read_is_not_the_tools(product: str) -> None:
+def test_an_object_changed_after_it_was_read_is_not_the_tools(product: str) -> None:
     taken = shown(product)
     Path(product).write_bytes(b"more than was made")
     assert not wrappers.was_written_by(taken, seen_to_make(product))

@@ -31,7 +31,7 @@ def _files(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
-def test_a_directory_is_made_and_claimed(root, cache):
+def test_a_new_cache_directory_holds_its_tag(root, cache):
     cache.prepare()
     assert _files(root) == [directory.TAG_NAME]
 
@@ -75,7 +75,7 @@ def test_a_tag_that_is_a_link_makes_no_cache(root, tmp_path):
         Directory(str(root)).prepare()
 
 
-def test_a_cache_that_is_removed_and_made_again_goes_on(root, cache):
+def test_a_removed_cache_is_made_again_by_the_next_write(root, cache):
     cache.write(NAME, b"first")
     shutil.rmtree(root)
     with pytest.raises(FileNotFoundError):
@@ -244,7 +244,7 @@ def test_folders_are_for_the_group_where_their_bit_for_it_may_not_be_set(root, i
             assert oct((root / name).stat().st_mode & 0o7777) == oct(0o770)
 
 
-def test_a_cache_that_cannot_be_read_is_a_problem(root, cache):
+def test_an_unreadable_cache_directory_is_reported_as_unusable(root, cache):
     cache.write(NAME, b"content")
     assert cache.problem(BUCKETS) == ""
     with unprivileged.unreadable(root) as copy:

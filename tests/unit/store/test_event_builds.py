@@ -27,7 +27,7 @@ CHECK = "/b/CMakeFiles/CMakeScratch/TryCompile-1"
         ("failed", "", {"directory": "/b", "sources": ["CMakeFiles/CMakeScratch/x.cu"]}),
     ],
 )
-def test_queries_and_checks_of_cmake_are_no_build(outcome, reason, fields):
+def test_queries_and_cmakes_compiler_checks_are_not_in_the_last_build(outcome, reason, fields):
     compiled = event("miss", started=1000.0, **COMPILE)
     other = event(outcome, reason, started=2000.0, **fields)
     assert events.last_build([compiled, other]) == [compiled]
@@ -36,7 +36,7 @@ def test_queries_and_checks_of_cmake_are_no_build(outcome, reason, fields):
 
 @pytest.mark.parametrize("directory", ["/b", "/b/CMakeFiles", "/CMakeFiles/CMakeScratches", "/CMakeTmp"])
 @pytest.mark.parametrize(("outcome", "reason"), [("failed", ""), ("fault", ""), ("bypass", "verbose")])
-def test_other_calls_are_compiles(directory, outcome, reason):
+def test_failed_and_bypassed_compiles_are_in_the_last_build(directory, outcome, reason):
     other = event(outcome, reason, directory=directory, sources=["a.cu"])
     assert events.last_build([other]) == [other]
 
@@ -52,7 +52,7 @@ def test_queries_belong_to_a_build_with_compiles_but_checks_of_cmake_do_not():
     ("gaps", "count"),
     [([], 0), ([0], 1), ([0, 30, 30], 3), ([0, 500, 30], 2), ([0, 30, 500], 1)],
 )
-def test_a_pause_without_calls_ends_a_build(gaps, count):
+def test_a_long_pause_without_calls_ends_a_build(gaps, count):
     now, calls = 1000.0, []
     for gap in gaps:
         now += gap

@@ -15,7 +15,7 @@ from sample_events import event
 MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
 
 
-def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
+def test_the_event_log_is_folded_only_once_it_is_large(cache_dir, monkeypatch):
     log = os.path.join(cache_dir, "journal", event_line.LOG)
     assert not event_line.append(cache_dir, MISS)
     monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log))
@@ -51,7 +51,7 @@ def test_an_event_survives_writing_and_parsing_its_log_line(where, away, why_her
     assert printed["away"] == ("" if why_here else away)
 
 
-def test_a_call_with_very_much_to_tell_is_one_line_of_bounded_length():
+def test_an_event_with_long_texts_is_one_log_line_of_limited_length():
     call = event(outcomes.MISS, product="/a.o", sources=["x" * 100] * 1000, cause="y" * 10_000)
     line = event_line.format_line(call)
     assert len(line) < 10_000

@@ -44,7 +44,7 @@ def folding(cache_dir, monkeypatch):
     return append_and_fold
 
 
-def test_missing_journal_is_all_zeros_and_is_not_made(cache_dir):
+def test_counts_of_a_missing_cache_are_zero_and_create_nothing(cache_dir):
     totals = event_totals.read(cache_dir, KINDS)
     assert totals["calls"] == dict.fromkeys(outcomes.OUTCOMES, 0)
     assert tuple(totals["stages"]) == KINDS
@@ -73,7 +73,7 @@ def test_totals_sum_the_events_of_all_calls(cache_dir):
     assert event_totals.total(events.read(cache_dir), KINDS) == totals
 
 
-def test_faults_besides_the_compile_are_counted(cache_dir):
+def test_storage_faults_and_wrong_settings_are_counted(cache_dir):
     call = made("/a.o")
     call.store_fault, call.wrong_settings = "disk_full", "jobs,max_size"
     event_line.append(cache_dir, call)
@@ -116,7 +116,7 @@ def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir, fold
             assert (cicc["seconds"], cicc["seconds_saved"]) == (4 * 6.5 * count, 2 * 6.5 * count)
 
 
-def test_many_sums_of_tenths_stay_exact_to_the_microsecond():
+def test_a_sum_of_many_times_is_exact_to_the_microsecond():
     call = event("miss", stages=[("cicc", False, 0.1)], started=1.0)
     assert event_totals.total([call] * 1000)["seconds_spent"] == 100.0
 
@@ -143,7 +143,7 @@ def test_a_line_written_to_a_renamed_log_is_counted(cache_dir, folding):
     assert misses(cache_dir) == 4
 
 
-def test_reset_returns_what_it_sets_to_zero(cache_dir, folding):
+def test_resetting_the_counts_returns_them_and_starts_from_zero(cache_dir, folding):
     for _ in range(3):
         folding(event(outcomes.MISS, started=time.time()))
     event_line.append(cache_dir, event(outcomes.MISS, started=time.time()))
@@ -189,7 +189,7 @@ def test_a_log_is_counted_after_the_last_one_under_a_clock_that_was_put_back(cac
 
 
 @pytest.mark.parametrize("read", [event_totals.read, event_totals.reset])
-def test_file_in_place_of_the_directory_is_one_sentence(tmp_path, read):
+def test_a_file_in_place_of_the_cache_is_one_error_sentence_for_counts(tmp_path, read):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot read the counts in `.*`: Not a directory"):
         read(str(tmp_path / "file"))
@@ -207,7 +207,7 @@ def test_read_only_journal_can_be_read_and_not_reset(cache_dir, folding):
 
 
 @pytest.mark.parametrize("is_folded", [False, True])
-def test_the_newest_calls_come_first_also_of_one_product(cache_dir, folding, is_folded):
+def test_events_are_listed_newest_first_also_for_one_object(cache_dir, folding, is_folded):
     for product in ("/a.o", "/tab\tbed.o", "/\xfc\udcff.o"):
         event_line.append(cache_dir, made(product))
     if is_folded:

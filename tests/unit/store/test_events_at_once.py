@@ -23,7 +23,7 @@ for number in range(count):
 """
 
 
-def test_every_call_is_counted_once_though_some_are_killed(tmp_path, monkeypatch):
+def test_every_call_is_counted_once_even_if_some_calls_are_killed(tmp_path, monkeypatch):
     """Some fold a log that is large, and one folds as fast as it can."""
     processes, each = 8, 50
     cache = str(tmp_path / "cache")

@@ -55,21 +55,21 @@ def test_eviction_removes_least_recently_used_files_first(root):
 
 
 @pytest.mark.parametrize(("count", "left"), [(None, [False, True, True]), (1, [False, False, True])])
-def test_age_and_size_both_count(root, count, left):
+def test_pruning_removes_files_by_age_and_by_size(root, count, left):
     digests = [_add(root, 1, age=3 * DAY), _add(root, 2, age=20), _add(root, 3, age=10)]
     eviction.prune(str(root), max_bytes=count * SIZE if count else None, older_than=2 * DAY)
     assert _left(root, digests) == left
 
 
 @pytest.mark.parametrize("is_dry_run", [True, False])
-def test_named_files_are_removed(root, is_dry_run):
+def test_exactly_the_named_cache_files_are_removed(root, is_dry_run):
     digests = [_add(root, number) for number in range(3)]
     names = {f"{BLOB}/{digest[:2]}/{digest}" for digest in digests[1:]}
     assert eviction.remove(str(root), names, is_dry_run).bytes == 2 * SIZE
     assert _left(root, digests) == [True, is_dry_run, is_dry_run]
 
 
-def test_directories_and_files_of_others_are_left_alone(root):
+def test_clearing_a_cache_leaves_foreign_files_and_directories(root):
     _add(root, 1)
     others = ("blob-v3/stray", "blob-v3/ab/notes.txt", "photos/ab/" + "0" * 32, "tmp/thesis.tex")
     for name in others:
@@ -83,7 +83,7 @@ def test_directories_and_files_of_others_are_left_alone(root):
     assert eviction.usage(str(root)).files == 0
 
 
-def test_buckets_of_other_versions_count_and_go_as_this_one_s_do(root):
+def test_files_of_other_cache_versions_are_counted_and_evicted_too(root):
     _add(root, 1, age=10)
     for bucket in ("stage-v6", "input-record-v8", "replay-v999"):
         old = root / bucket / "ab" / ("ab" + "0" * 30)
@@ -228,7 +228,7 @@ def test_after_cleaning_the_total_is_right(root):
 
 
 @pytest.mark.parametrize("ahead", [DAY, 80 * 365 * DAY])
-def test_a_file_that_was_used_in_the_future_goes_first(root, ahead):
+def test_a_file_with_a_date_in_the_future_is_evicted_first(root, ahead):
     """Otherwise a file stored under a wrong clock would never be evicted."""
     digests = [_add(root, 1, age=3 * DAY), _add(root, 2, age=-ahead), _add(root, 3)]
     eviction.prune(str(root), older_than=4 * DAY)
@@ -244,7 +244,7 @@ def test_calls_do_not_wait_for_a_call_that_evicts(root):
     assert _left(root, [digest]) == [True]
 
 
-def test_an_unwritable_directory_disturbs_no_build_and_is_one_sentence_for_the_user(root):
+def test_evicting_from_an_unwritable_cache_fails_a_command_but_no_compile(root):
     _add(root, 1)
     with unprivileged.read_only(root) as copy:
         eviction.count_and_limit(copy, {"0": SIZE}, max_bytes=1)
@@ -254,7 +254,7 @@ def test_an_unwritable_directory_disturbs_no_build_and_is_one_sentence_for_the_u
 
 
 @pytest.mark.parametrize("action", [eviction.usage, eviction.clear])
-def test_a_directory_that_is_none_is_reported_in_one_sentence(tmp_path, action):
+def test_a_missing_cache_directory_is_one_error_sentence(tmp_path, action):
     with pytest.raises(StoreError, match="there is no cache in"):
         action(str(tmp_path / "missing"))
     (tmp_path / "file").write_text("x")

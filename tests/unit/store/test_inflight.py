@@ -74,7 +74,7 @@ def test_a_killed_holder_frees_its_claim_for_one(claims, holder, tmp_path):
     assert files_in(tmp_path) == []
 
 
-def test_another_process_is_waited_for_a_minute_and_no_other_after_it(claims, tmp_path, monkeypatch):
+def test_a_call_waits_a_minute_in_all_for_stages_of_other_processes(claims, tmp_path, monkeypatch):
     """It may be suspended, or run a tool that does not end."""
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)

@@ -13,14 +13,14 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
 DRAWN = re.compile(r"^      ([\w-]+-v\d+)/ab/", re.MULTILINE)
 
 
-def test_the_page_and_the_module_draw_the_buckets_of_this_version_and_the_log():
+def test_the_documented_cache_layout_names_the_current_buckets_and_the_log():
     assert set(DRAWN.findall(PAGE.read_text())) == set(store.BUCKETS)
     assert set(DRAWN.findall(store.__doc__ or "")) == set(store.BUCKETS)
     assert f"{FOLDER}/{LOG}" in PAGE.read_text()
     assert f"{FOLDER}/{LOGS}<time>.log" in PAGE.read_text()
 
 
-def test_names_of_this_and_former_versions_may_be_removed():
+def test_only_names_that_nvccache_gives_match_files_it_may_remove():
     names = ("manifest-v5", "replay-v1", *store.BUCKETS, "reading", "-v1", "Src-v1", "v1", "blob-v1.bak")
     assert [name for name in names if eviction.BUCKET.fullmatch(name)] == [*names[:-5]]
     assert all(eviction.ENTRY.fullmatch("0123456789abcdef" * count) for count in (2, keys.LENGTH // 16))

@@ -11,11 +11,11 @@ RECORD = sections.pack("kind-1", [b"one", b"", b"three\nlines\0"])
 
 
 @pytest.mark.parametrize("parts", [[b""], [b""] * 3, [b"\n", b"kind-1 1\n", b" "], [bytes(range(256))]])
-def test_sections_survive_packing_and_unpacking(parts):
+def test_parts_of_a_record_survive_packing_and_unpacking(parts):
     assert sections.unpack("kind-1", sections.pack("kind-1", parts)) == parts
 
 
-def test_the_packed_form_matches_the_module_documentation():
+def test_the_packed_form_of_a_record_is_as_documented():
     assert RECORD == b"nvccache kind-1 3 0 12\nonethree\nlines\0"
 
 
@@ -31,18 +31,18 @@ def test_the_packed_form_matches_the_module_documentation():
         ("kind-1", b"3 0 1_2"),
     ],
 )
-def test_another_kind_or_wrong_lengths_are_refused(kind, lengths):
+def test_a_packed_record_of_another_kind_or_length_is_refused(kind, lengths):
     with pytest.raises(ValueError):
         sections.unpack(kind, b"nvccache kind-1 " + lengths + b"\nonethree\nlines\0")
 
 
 @pytest.mark.parametrize("strings", [[], [""], ["", ""], ["a"], ["a b", "tab\t", "line\nend", "é", "\udcff"]])
-def test_strings_survive_joining_and_splitting(strings):
+def test_strings_in_a_record_survive_joining_and_splitting(strings):
     assert sections.split(sections.join(strings)) == strings
 
 
 @pytest.mark.parametrize("section", [b"a", b"a\0b", b"\0\0x"])
-def test_a_string_without_an_end_is_refused(section):
+def test_a_string_in_a_record_without_its_end_is_refused(section):
     with pytest.raises(ValueError, match="not terminated"):
         sections.split(section)
 
@@ -93,7 +93,7 @@ def decoded(record: bytes) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("index", "section"), [(2, b"x"), (3, b"a\0"), (4, b""), (4, b"many")])
-def test_a_section_that_is_not_of_its_type_is_refused(index, section):
+def test_a_field_of_a_record_of_another_type_is_refused(index, section):
     parts = sections.unpack("made-up-1", SCHEMA.encode(VALUES))
     parts[index] = section
     with pytest.raises(ValueError):

@@ -105,7 +105,7 @@ def test_a_damaged_blob_is_absent_removed_and_replaced(root, cache, compress, da
 
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("bucket", [RECORD, BLOB])
-def test_a_file_under_another_name_is_damaged(root, cache, bucket, compress, monkeypatch):
+def test_a_cache_file_renamed_to_another_key_is_not_used(root, cache, bucket, compress, monkeypatch):
     monkeypatch.setattr(store, "SUMMED_FROM", 1)
     cache.add_blob(DIGEST, CONTENT, compress)
     cache.add_record(RECORD, DIGEST, BODY)
@@ -173,7 +173,7 @@ def test_files_read_or_relied_on_can_be_marked_as_used(cache, is_readonly):
 
 
 @pytest.mark.parametrize("blocked", ["", "tmp", RECORD])
-def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache, blocked):
+def test_a_file_in_place_of_a_cache_folder_is_a_reported_fault_and_raises_nothing(root, cache, blocked):
     (root / blocked).parent.mkdir(parents=True, exist_ok=True)
     (root / blocked).write_text("in the way")
     cache.add_record(RECORD, KEY, b"body")
