@@ -21,6 +21,7 @@ from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.records import levels
+from nvccache.records.base_dir import checkout_of
 from nvccache.records.products import Answer
 from nvccache.records.request import Request
 from nvccache.run import compile as compiling
@@ -145,6 +146,7 @@ class Toolkit:
         assert isinstance(parsed, Invocation), parsed
         request = Request(self.nvcc, argv, environ, settings.load(environ))
         request.invocation = parsed
+        request.checkout = checkout_of(request.config.base_dir, os.getcwd())
         return compiling.compile_call(request, Explanation(is_recaching=request.config.recache))
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> Answer | None:

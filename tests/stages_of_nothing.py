@@ -11,7 +11,6 @@ from nvccache.machine.process import Completed
 from nvccache.machine.slots import Pool, PoolSlot, Slots
 from nvccache.plan.model import Output, Plan, Stage
 from nvccache.plan.stages.tool import Grammar
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.run.schedule import Schedule
@@ -19,7 +18,7 @@ from nvccache.run.stage_run import StageRun, State, ToolRun
 from nvccache.store.inflight import Claims
 
 KEY = "{:064x}"
-FOUND = Entry(LookupKey(KEY.format(0), Relocation("", "/")), InputRecord(), Result())
+FOUND = Entry(LookupKey(KEY.format(0)), InputRecord(), Result())
 
 
 def stage(kind: str, writes: str, *reads: str) -> Stage:

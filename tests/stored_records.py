@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nvccache.records import input_records, record
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -45,10 +44,10 @@ def is_of_stage(body: bytes) -> bool:
     return not is_of_call(body) and any(result.outputs for _, result, _ in record.results_in(body))
 
 
-def inputs_in(body: bytes, relocation: Relocation) -> Iterator[InputRecord]:
+def inputs_in(body: bytes) -> Iterator[InputRecord]:
     """What was read, of each entry of a record."""
     for _, inputs, _ in entries_in(body):
-        yield input_records.decode(inputs, relocation)
+        yield input_records.decode(inputs)
 
 
 def change_inputs(cache: Path, change: Callable[[list[bytes]], None]) -> None:
@@ -59,9 +58,9 @@ def change_inputs(cache: Path, change: Callable[[list[bytes]], None]) -> None:
     for key, body in bodies.items():
         made = []
         for name, inputs, result in entries_in(body):
-            parts = sections.unpack("inputs-9", inputs)
+            parts = sections.unpack("inputs-12", inputs)
             change(parts)
-            made.append((name, sections.pack("inputs-9", parts), result))
+            made.append((name, sections.pack("inputs-12", parts), result))
         kept.add_record(store.RECORD, key, body_of(made))
 
 

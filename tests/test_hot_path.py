@@ -27,7 +27,7 @@ OURS = """
     call_end commandline commandline.host_options commandline.invocation commandline.options
     commandline.tokens
     config environment files files.keys files.presence files.signatures files.untrusted machine machine.builds
-    outcomes real_nvcc records records.base_dir records.direct records.facts records.input_records
+    outcomes real_nvcc records records.direct records.facts records.input_records
     records.levels records.output_names records.products records.record records.replay records.replay_layout
     records.request shim store store.directory store.event_line store.sections store.store toolkit
     toolkit.processor

@@ -6,18 +6,18 @@ commands but for that, and the names that follow from the record must be those o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import pairwise
 
 from generator import dry_runs
 from generator.claims import WRITING, Case, Site, products_of
+from nvccache import config
 from nvccache.plan.model import OPAQUE
 from nvccache.records import direct
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
+from nvccache.records.request import Request
 
 _Commands = list[tuple[str, ...]]
 _UNRECORDED = ("host_link", OPAQUE)
@@ -43,13 +43,14 @@ class Records:
             return []
         if any(stage.kind in _UNRECORDED for stage in case.plan.stages):
             return []
-        relocation = Relocation("", os.getcwd())
+        assert case.call
         environ = {**self._site.environ, **case.line.environ}
+        request = Request(self._site.nvcc, list(case.line.arguments), environ, config.load({}))
+        request.invocation = case.call
         commands = self._commands(case)
         found: list[str] = []
         for scope in (direct.SAME_DIRECTORY, direct.SAME_OUTPUTS):
-            assert case.call
-            key = direct.key_of(scope, self._site.nvcc, case.call, relocation, environ)
+            key = direct.make_lookup_key(request, scope).key
             other, known = self._cases.setdefault(key, (case, commands))
             if other is not case and other.line.arguments != case.line.arguments:
                 self.shared += 1
@@ -77,7 +78,6 @@ class Records:
     def _between(one: Case, other: Case) -> Iterator[str]:
         """What is wrong with the names that a record of one line gives the outputs of the other."""
         assert one.plan and one.call and other.plan and other.call
-        relocation = Relocation("", os.getcwd())
         given = Answer(Result())
         given.products = [(path, "0" * 64, False) for path in one.plan.products]
         for step in one.plan.dependency_files:
@@ -87,7 +87,7 @@ class Records:
         result = direct.result_of(given, listed, one.call)
         if result is None:
             return
-        answer = direct.answer_of(Entry(LookupKey("", relocation), InputRecord(), result), other.call)
+        answer = direct.answer_of(Entry(LookupKey(""), InputRecord(), result), other.call)
         if answer is None:
             return
         products = tuple(path for path, _, _ in answer.products)

@@ -74,7 +74,7 @@ struct replay_product {
 };
 _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
-#define REPLAY_BUCKET "replay-v17"
+#define REPLAY_BUCKET "replay-v18"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"

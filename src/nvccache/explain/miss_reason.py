@@ -12,7 +12,6 @@ from nvccache import outcomes
 from nvccache.explain import difference_text, object_record
 from nvccache.explain.object_record import Component, ObjectRecord
 from nvccache.records import direct, record
-from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import CurrentState
 from nvccache.records.request import Request
 from nvccache.run.report import Report
@@ -34,9 +33,9 @@ class Explanation:
     def __init__(self, *, is_recaching: bool) -> None:
         self._is_recaching = is_recaching
 
-    def begin(self, request: Request, products: Iterable[str], cache: Store, relocation: Relocation) -> None:
+    def begin(self, request: Request, products: Iterable[str], cache: Store) -> None:
         """Find the causes, before the call is recorded."""
-        self._request, self._cache, self._relocation = request, cache, relocation
+        self._request, self._cache = request, cache
         self._objects = [os.path.abspath(product) for product in products]
         self.causes = self._find_causes()
 
@@ -56,7 +55,6 @@ class Explanation:
         new_record = ObjectRecord(
             digest_key=digest_key,
             record_name=report.record.name if report.record else "",
-            scope=report.record.lookup_key.scope if report.record else "",
             reason_against_record=against,
             components=self._components(digest_key),
         )
@@ -71,8 +69,7 @@ class Explanation:
         if not base:
             return [_READONLY if cache.is_readonly else FIRST]
         causes = difference_text.key_clauses(self._components(base.digest_key), base.components)
-        relocation = direct.relocation_of(base.scope, self._relocation)
-        if recorded := record.find_by_name(base.record_name, relocation, cache):
+        if recorded := record.find_by_name(base.record_name, cache):
             now = CurrentState(request.environ, request.now)
             clauses = difference_text.input_clauses(recorded.input_record, now, request.environ)
             causes += clauses[:_MOST_OF_INPUTS]
@@ -81,14 +78,12 @@ class Explanation:
         if causes:
             return causes
         key = base.record_name.partition("/")[0]
-        lookup_keys = direct.make_lookup_keys(request, self._relocation)
+        lookup_keys = direct.make_lookup_keys(request)
         return [_LOST if any(key == each.key for each in lookup_keys) else _OTHER_KEY]
 
     def _components(self, digest_key: str) -> list[Component]:
         """The components of the call's key in this directory, without secrets."""
-        request, here = self._request, self._relocation.in_place()
-        scope = direct.SAME_DIRECTORY
-        components = direct.components_of(scope, request.nvcc, request.invocation, here, request.environ)
+        components = direct.components_of(self._request, direct.SAME_DIRECTORY)
         return object_record.stored_form(components, digest_key)
 
 

@@ -31,7 +31,6 @@ class ObjectRecord:
 
     digest_key: str = ""  # makes the digests of this record incomparable with all others
     record_name: str = ""  # of the record of the call (record.Entry.name), or empty
-    scope: str = ""  # of that record, see direct.py
     reason_against_record: str = ""  # why there is no direct record of it, a clause
     components: list[Component] = field(default_factory=list)  # of the key of the call
 
@@ -77,8 +76,8 @@ def find(product: str, cache: Store) -> ObjectRecord | None:
     if encoded is None:
         return None
     try:
-        digest_key, record_name, scope, reason, components = json.loads(encoded)
-        return ObjectRecord(digest_key, record_name, scope, reason, _components(components))
+        digest_key, record_name, reason, components = json.loads(encoded)
+        return ObjectRecord(digest_key, record_name, reason, _components(components))
     except (ValueError, TypeError, KeyError):
         return None
 

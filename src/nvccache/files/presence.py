@@ -12,9 +12,7 @@ from nvccache.files import keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nvccache.files.signatures import Signature
+    from collections.abc import Mapping
 
 # What can exist at a path; the prefixes of names in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
@@ -92,24 +90,6 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
     if entry.is_dir(follow_symlinks=False):
         return "/d"
     return "/l" if entry.is_symlink() else "/o"
-
-
-def duplicate_headers(copies: Iterable[tuple[str, str, Signature]]) -> list[tuple[str, ...]]:
-    """Which copies of a header a compiler takes for one file under `#pragma once`.
-
-    `copies` are path, digest and signature. For each: the path, the first copy with the same date (which gcc
-    compares), and the first that is the same file (which clang compares).
-    """
-    dated: dict[tuple[str, int], str] = {}
-    same: dict[tuple[str, int, int], str] = {}
-    return [
-        (
-            path,
-            dated.setdefault((digest, signature[3] // 10**9), path),
-            same.setdefault((digest, *signature[:2]), path),
-        )
-        for path, digest, signature in copies
-    ]
 
 
 def date_and_size(path: str) -> str:

@@ -7,7 +7,6 @@ Contents are those of files now, if they have not changed since the tools opened
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
@@ -127,10 +126,7 @@ class ObservedInputs:
         record = InputRecord()
         kinds: dict[str, str] = {}
         names: dict[str, set[str]] = {}
-        lists: dict[str, dict[tuple[str, ...] | str, None]] = {
-            fact.name: {} for fact in FACTS if fact.is_joined
-        }
-        variables_asked: set[str] = set()
+        lists: dict[str, dict[tuple[str, ...] | str, None]] = {fact.name: {} for fact in FACTS}
         for part in parts:
             for path, kind, digest in zip(part.files, part.kinds, part.digests, strict=True):
                 kinds[path] = kind
@@ -139,14 +135,12 @@ class ObservedInputs:
                 names.setdefault(directory, set()).update(listed)
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
-            variables_asked.update(name for name, _ in part.variables)
         self.files.put_into(record, dict.fromkeys(more, SOURCE) | kinds)
         for name, found in lists.items():
             setattr(record, name, list(found))
         record.search_path = environ.get("PATH", "") if record.sought else ""
-        self.add_variables(record, variables_asked, environ)
+        self.add_variables(record, {name for name, _ in record.variables}, environ)
         self.names.add_names(record, names, set(record.plain))
-        record.duplicates = _duplicates(record)
         return record
 
     def absent(self, paths: Iterable[str]) -> list[str]:
@@ -261,9 +255,9 @@ class _StageInputs:
         if self._program and self._is_relevant(self._program):
             kinds[self._program] = PROGRAM
         kinds |= dict.fromkeys(self._call.present(self._searched), LIBRARY)
-        record.dates = sorted(set(record.dates))
         self._call.files.put_into(record, kinds)
-        record.duplicates = _duplicates(record)
+        copies = ((path, presence.date_and_size(path)) for path in _copies(record))
+        record.dates = sorted({*record.dates, *copies})
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError for an intermediate in no key: an unknown tool may have written it."""
@@ -361,10 +355,11 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
 
 
-def _duplicates(record: InputRecord) -> list[tuple[str, ...]]:
-    """Identical files with `#pragma once`, of which compilers may include only one."""
+def _copies(record: InputRecord) -> list[str]:
+    """Sources that equal another one: with `#pragma once`, gcc enters only one if the dates are equal."""
     read = zip(record.files, record.digests, record.kinds, record.signatures, strict=True)
-    sources = [(path, digest, shown) for path, digest, kind, shown in read if kind == SOURCE]
-    count = Counter(digest for _, digest, _ in sources)
-    # By their signatures when they were read: one may have been touched since.
-    return presence.duplicate_headers(copy for copy in sources if count[copy[1]] > 1)
+    sources = [each for each in read if each[2] == SOURCE and each[3][2]]  # an empty one has no effect
+    inodes: dict[str, set[tuple[int, ...]]] = {}
+    for _, digest, _, signature in sources:
+        inodes.setdefault(digest, set()).add(signature[:2])
+    return [path for path, digest, _, _ in sources if len(inodes[digest]) > 1]

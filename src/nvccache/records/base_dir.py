@@ -1,125 +1,88 @@
-"""Encodes paths in a checkout so that they are valid in another checkout.
+"""Checkouts below NVCCACHE_BASE_DIR: nvcc sees the same in all of them, and they share records.
 
-A path in the checkout is stored relative to the working directory, after a mark byte that no typed path
-starts with: `/base/one/src/a.cu` relative to `/base/one/build` is `<mark>1/src/a.cu`, one level up and then
-down. Everything after the common prefix is kept verbatim, so that the decoded path is the one nvcc would
-print in the other checkout. Paths outside the checkout are stored unchanged.
+As with ccache, nvcc gets relative paths: absolute paths of inputs and include directories below the base
+directory become relative to the working directory; all other arguments stay as they are. So `__FILE__`,
+messages, depfiles and line tables are the same in every checkout, and so are the paths in records.
 
-`NVCCACHE_BASE_DIR` names a directory that holds checkouts: the checkout is its subdirectory that contains the
-working directory, or the base directory itself if it has a `.git`. With `auto`, it is the outermost directory
-with a `.git`. If it is unset, no path is encoded.
-
-Part of the hot path.
+The setting names a directory that holds checkouts: the checkout is its subdirectory that contains the working
+directory, or the base directory itself if it has a `.git`. With `auto`, it is the outermost directory with a
+`.git`. Part of the hot path where a base directory is set.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 
+from nvccache.commandline.tokens import INPUT, Argument, UnknownOption, scan
 from nvccache.config import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-MARK = "\1"
-_DELIMITERS = "=,:;\"' \t"  # characters that can precede or end a path within an option's value
-_PREFIX_MAP = "-prefix-map="  # of files, macros, debug information
-
-
-class Relocation:
-    """The checkout that a call is made in, and its working directory."""
-
-    __slots__ = ("_parts", "base", "checkout", "cwd")
-
-    def __init__(self, base_dir: str, cwd: str) -> None:
-        self.cwd = cwd  # an absolute path
-        self.base = base_of(base_dir, cwd)  # empty if the working directory is outside
-        inner = cwd[len(self.base) + 1 :] if self.base else ""
-        self._parts = inner.split("/") if inner else []
-        is_checkout = bool(self.base) and os.path.lexists(self.base + "/.git")
-        # Empty for no relocation.
-        self.checkout = (
-            "/".join([self.base, *self._parts[:1]]) if self._parts and not is_checkout else self.base
-        )
-
-    def in_place(self) -> Relocation:
-        """The same call, with all paths unchanged."""
-        relocation = Relocation("", self.cwd)
-        relocation.base = self.base
-        return relocation
-
-    def encode(self, path: str) -> str:
-        """The stored form of a path; paths outside the checkout are unchanged."""
-        if path.startswith(MARK):
-            return MARK + path  # escapes a path that itself starts with the mark
-        if not self.checkout or not _is_below(path, self.checkout):
-            return path
-        parts = path[len(self.base) :].split("/")[1:]
-        common = 0
-        for ours, theirs in zip(self._parts, parts, strict=False):
-            if ours != theirs:
-                break
-            common += 1
-        return f"{MARK}{len(self._parts) - common}" + "".join(["/" + part for part in parts[common:]])
-
-    def decode(self, encoded: str) -> str:
-        """The path in this checkout that an encoded path means; raises ValueError if it is above the base."""
-        if not encoded.startswith(MARK):
-            return encoded
-        if encoded.startswith(MARK + MARK):
-            return encoded[1:]
-        up, slash, rest = encoded[1:].partition("/")
-        if not self.checkout or not up.isdecimal() or int(up) > len(self._parts):
-            raise ValueError("a path above the base directory")
-        return "/".join([self.base, *self._parts[: len(self._parts) - int(up)]]) + slash + rest
-
-    def encode_maps(self, text: str) -> str:
-        """Options, with the checkout encoded where one hides it: `-ffile-prefix-map=/base/one=.`"""
-        head, *maps = text.split(_PREFIX_MAP)
-        for old, separator, new in (each.partition("=") for each in maps):
-            head += _PREFIX_MAP + self.encode(old) + separator + new
-        return head
-
-    def in_checkout(self, paths: Iterable[str]) -> list[str]:
-        """The paths that are in the checkout, encoded."""
-        return [self.encode(path) for path in paths if self.checkout and _is_below(path, self.checkout)]
-
-    def mapped_directory(self, argument: str) -> list[str]:
-        """The working directory as an argument maps it: `./one/build` for `-ffile-prefix-map=/base=.`.
-
-        The mapped name differs between checkouts though the base directory is not part of it.
-        """
-        cwd = self.cwd
-        names = []
-        start = argument.find(_PREFIX_MAP)
-        while start >= 0:
-            start += len(_PREFIX_MAP)
-            old, _, new = argument[start:].partition("=")
-            if cwd.startswith(old):
-                for delimiter in _DELIMITERS:
-                    new = new.partition(delimiter)[0]
-                names.append(new + cwd[len(old) :])
-            start = argument.find(_PREFIX_MAP, start)
-        return names
-
-
-def _is_below(path: str, base: str) -> bool:
-    return path == base or path.startswith(base + "/")
+_LISTS = frozenset(["include-path", "system-include", "pre-include"])
 
 
 def base_of(base_dir: str, cwd: str) -> str:
     """The real path of the base directory; empty if the working directory is not below it."""
     if base_dir == AUTO:
-        found = next(filter(os.path.lexists, repositories_above(cwd)), "")
-        return os.path.dirname(found)
+        repository = next(filter(os.path.lexists, repositories_above(cwd)), "")
+        return os.path.dirname(repository)
     base = base_dir.rstrip("/")
     if base and not _is_below(cwd, base):
         base = os.path.realpath(base)  # links in the working directory are resolved already
-    return base if len(base) > 1 and _is_below(cwd, base) else ""
+    return base if _is_below(cwd, base) else ""
 
 
 def repositories_above(cwd: str) -> list[str]:
     """Where a Git checkout that contains the working directory may have its `.git`, the outermost first."""
     parts = cwd.split("/")
     return ["/".join([*parts[:count], ".git"]) for count in range(2, len(parts) + 1)]
+
+
+def checkout_of(base_dir: str, cwd: str) -> str:
+    """The checkout that contains the working directory; empty if that is not below the base directory."""
+    base = base_of(base_dir, cwd)
+    if not base or os.path.lexists(base + "/.git"):
+        return base
+    inner = cwd[len(base) + 1 :].partition("/")[0]
+    return f"{base}/{inner}" if inner else base
+
+
+def relative_arguments(arguments: Sequence[str], base_dir: str, cwd: str) -> list[str]:
+    """The arguments for nvcc: as typed if the working directory is not below the base directory."""
+    base, scanned = base_of(base_dir, cwd), scan(arguments)
+    if isinstance(scanned, UnknownOption) or not base:
+        return list(arguments)
+    bases = (base_dir.rstrip("/"), base)
+    return [token for argument in scanned for token in _tokens(argument, bases, cwd)]
+
+
+def _tokens(argument: Argument, bases: tuple[str, str], cwd: str) -> tuple[str, ...]:
+    value = argument.value
+    if argument.name == INPUT:
+        return (_relative(argument.tokens[0], bases, cwd),)
+    if argument.name not in _LISTS or not value or '"' in value:
+        return argument.tokens
+    changed = ",".join(_relative(path, bases, cwd) for path in value.split(","))
+    return (*argument.tokens[:-1], argument.tokens[-1].removesuffix(value) + changed)
+
+
+def _relative(path: str, bases: tuple[str, str], cwd: str) -> str:
+    """The path from the working directory; behind the directories above both, it is as typed.
+
+    So links in it, and `..` behind them, still lead where they lead.
+    """
+    for base in bases:
+        if _is_below(path, base):
+            parts, own = (bases[1] + path[len(base) :]).split("/"), cwd.split("/")
+            pairs = zip(parts, own, strict=False)
+            common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+            relative = "/".join([".."] * (len(own) - common) + parts[common:]) or "."
+            return path if relative[0] in "-/" else relative
+    return path
+
+
+def _is_below(path: str, base: str) -> bool:
+    return len(base) > 1 and f"{path}/".startswith(f"{base}/")

@@ -3,7 +3,7 @@
 Part of the hot path, tried after replay.py. The key of a call consists of its parsed arguments, without those
 that only name outputs. These scopes are tried, from the most widely shared:
 
-    below_base      paths in the checkout are relative, and the working directory does not count
+    below_base      nvcc gets relative paths (base_dir.py), and the working directory does not count
     any_directory   exact arguments in any working directory: no name that was found is relative to it
     same_directory  exact arguments in this working directory
 
@@ -24,12 +24,11 @@ from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.commandline.tokens import Argument
     from nvccache.files.keys import KeyComponent
-    from nvccache.records.base_dir import Relocation
     from nvccache.records.facts import CurrentState
     from nvccache.records.record import Entry
     from nvccache.records.request import Request
@@ -49,80 +48,82 @@ _OUTPUT_OPTIONS = frozenset(
         "jobserver",
     ]
 )
+_PREFIX_MAP = "-prefix-map="  # of files, macros, debug information
 _HOST_OPTIONS = frozenset(["-", "compiler-options"])  # `-` stands for options unknown to nvcc
 
 
-def components_of(
-    scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
-) -> list[KeyComponent]:
-    """All that the key of a call consists of; `relocation` is that of the scope.
+def components_of(request: Request, scope: str) -> list[KeyComponent]:
+    """All that the key of a call consists of.
 
     `nvccache explain` compares these components with those of an earlier call.
     """
-    components: list[KeyComponent] = [("nvcc", (nvcc,))]
-    if relocation.base:
-        components.append(("base directory", ("set",)))  # module ids of sources below it are relative
+    invocation = request.invocation
+    components: list[KeyComponent] = [("nvcc", (request.nvcc,))]
+    if request.checkout:
+        components.append(("base directory", ("set",)))  # module ids are relative
+    cwd, pwd = os.getcwd(), request.environ.get("PWD", "")
+    checkout = request.checkout if scope.startswith(BELOW_BASE) else ""
     naming: list[Argument] = []
     for argument in invocation.arguments:
         if invocation.is_query or argument.name not in _OUTPUT_OPTIONS:
-            components.append(("argument", _parts_of(argument, relocation)))
+            components.append(("argument", _parts_of(argument, scope, cwd, checkout)))
         else:
             naming.append(argument)
     if len({each.name for each in naming}) < len({(each.name, each.value) for each in naming}):
         # nvcc warns of an option given again with another value.
-        components += [("argument", _parts_of(each, relocation)) for each in naming]
+        components += [("argument", _parts_of(each, scope, cwd, checkout)) for each in naming]
     wanted = invocation.dependencies
     given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
     components.append(("output names", tuple("given" if name else "" for name in given)))
-    cwd, pwd = os.getcwd(), environ.get("PWD", "")
     if scope.startswith(SAME_DIRECTORY):
         components.append(("directory", (cwd, pwd)))
     else:
         # Compilers take the directory's name from PWD, which prefix maps may not cover.
         components.append(("directory by another name", ("yes" if pwd not in ("", cwd) else "no",)))
-        argv = [token for argument in invocation.arguments for token in argument.tokens]
-        mapped = [name for token in argv for name in relocation.mapped_directory(token)]
-        components.append(("mapped directory", tuple(mapped)))
-        components.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
     if scope.endswith(SAME_OUTPUTS):
         components.append(("outputs", given))
         places = tuple(os.path.relpath(name, cwd) if name else "" for name in given)
         components.append(("places of outputs", places))
-        if relocation.checkout:  # as in module ids
-            sources = [os.path.relpath(name, relocation.checkout) for name in invocation.inputs]
+        if checkout:  # as in module ids
+            sources = [os.path.relpath(name, checkout) for name in invocation.inputs]
             components.append(("places of sources", tuple(sources)))
     return components
 
 
-def key_of(
-    scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
-) -> str:
-    """The key of a call."""
-    return keys.key_of("call " + scope, components_of(scope, nvcc, invocation, relocation, environ))
-
-
-def _parts_of(argument: Argument, relocation: Relocation) -> tuple[str, ...]:
-    """The token of a switch, or name and value.
-
-    nvcc has relative paths here already. Options that hide the checkout's path name it, though.
-    """
+def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[str, ...]:
+    """The token of a switch, or name and value."""
     name, value = argument.name, argument.value
     if value is None:
         return argument.tokens
-    return name, relocation.encode_maps(value) if name in _HOST_OPTIONS else value
+    if name in _HOST_OPTIONS and not scope.startswith(SAME_DIRECTORY):
+        value = _with_effect_of_maps(value, cwd, checkout)
+    return name, value
+
+
+def _with_effect_of_maps(options: str, cwd: str, checkout: str) -> str:
+    """Options with what prefix maps do to the working directory, which a shared key does not name.
+
+    `-ffile-prefix-map=/base/one=.` names the checkout only to hide it, so that it is the same in all of them.
+    """
+    shown, *maps = options.split(_PREFIX_MAP)
+    for old, equals, new in (text.partition("=") for text in maps):
+        is_in_checkout = checkout and f"{old}/".startswith(f"{checkout}/")
+        hidden = "\0" + os.path.relpath(old, cwd) if is_in_checkout else old
+        rest = cwd[len(old) :] if cwd.startswith(old) else ""
+        shown += f"{_PREFIX_MAP}{hidden}{equals}{new}\0{rest}"
+    return shown
 
 
 def find(
-    lookup_keys: Iterable[LookupKey],
-    invocation: Invocation,
+    request: Request,
     cache: Store,
     now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> tuple[Entry, Answer] | None:
     """A valid entry for this call, with the answer made from it."""
-    for lookup_key in lookup_keys:
+    for lookup_key in make_lookup_keys(request):
         entry = record.find(lookup_key, cache, now, remote_records)
-        answer = answer_of(entry, invocation) if entry else None
+        answer = answer_of(entry, request.invocation) if entry else None
         if entry and answer:
             if entry.is_received:
                 entry.result.basis = [cache.name(store.BLOB, digest) for _, digest in entry.result.outputs]
@@ -131,32 +132,17 @@ def find(
     return None
 
 
-def make_lookup_keys(request: Request, relocation: Relocation) -> Iterator[LookupKey]:
+def make_lookup_keys(request: Request) -> Iterator[LookupKey]:
     """The keys under which a call may be recorded, in the order of trying them."""
-    for scope in scopes(relocation):
-        yield make_lookup_key(request, scope, relocation)
+    below_base = [BELOW_BASE] if request.checkout else []
+    for scope in (*below_base, ANY_DIRECTORY, SAME_DIRECTORY):
+        for suffix in ("", SAME_OUTPUTS):
+            yield make_lookup_key(request, scope + suffix)
 
 
-def make_lookup_key(request: Request, scope: str, relocation: Relocation) -> LookupKey:
+def make_lookup_key(request: Request, scope: str) -> LookupKey:
     """The key of a call in this scope."""
-    own = relocation_of(scope, relocation)
-    key = key_of(scope, request.nvcc, request.invocation, own, request.environ)
-    return LookupKey(key, own, scope)
-
-
-def scopes(relocation: Relocation) -> list[str]:
-    """The scopes to try, in order."""
-    below_base = [BELOW_BASE] if relocation.checkout else []
-    return [
-        scope + suffix
-        for scope in (*below_base, ANY_DIRECTORY, SAME_DIRECTORY)
-        for suffix in ("", SAME_OUTPUTS)
-    ]
-
-
-def relocation_of(scope: str, relocation: Relocation) -> Relocation:
-    """The encoding of paths in records of this scope."""
-    return relocation if scope.startswith(BELOW_BASE) else relocation.in_place()
+    return LookupKey(keys.key_of("call " + scope, components_of(request, scope)), scope)
 
 
 def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:

@@ -17,7 +17,6 @@ from nvccache.files.presence import (
     WHOLE_STATUS,
     date_and_size,
     digest_of_listing,
-    duplicate_headers,
     state_of,
     status_of,
 )
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     class Read(Protocol):
         """The fields of an input record that checks use besides their own rows."""
 
-        files: list[str]
-        digests: list[str]
         search_path: str
 
     Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
@@ -138,7 +135,7 @@ class CurrentState:
 class Fact:
     """A kind of facts."""
 
-    __slots__ = ("check", "has_paths", "is_joined", "name", "sentences", "width")
+    __slots__ = ("check", "name", "sentences", "width")
 
     def __init__(
         self,
@@ -146,16 +143,15 @@ class Fact:
         width: int,  # strings in a row; rows of one are plain strings
         check: Check,
         sentences: Mapping[str, str],  # by the word of a Difference; `{}` is the path
-        *,
-        has_paths: bool = True,  # that are encoded for other checkouts
-        is_joined: bool = True,  # rows are concatenated in a union; otherwise stage_inputs.py computes them
     ) -> None:
         self.name, self.width, self.check, self.sentences = name, width, check, sentences
-        self.has_paths, self.is_joined = has_paths, is_joined
 
 
 def _links(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
-    return (Difference("moved", path) for path, target in rows if os.path.realpath(path) != target)
+    for path, target in rows:
+        resolved = os.path.realpath(path)
+        if resolved != target and resolved != os.path.abspath(target):
+            yield Difference("moved", path)
 
 
 def _plain(rows: list[str], read: Read, now: CurrentState) -> Iterator[Difference]:
@@ -172,19 +168,6 @@ def _dates(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterat
 
 def _status_now(path: str, kind: str) -> str:
     return status_of(path) if kind == WHOLE_STATUS else date_and_size(path)
-
-
-def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
-    digests = dict(zip(read.files, read.digests, strict=True)) if rows else {}
-    copies = []
-    for path, _, _ in rows:
-        signature = now.signature(path)
-        if signature is None:
-            return  # reported already
-        copies.append((path, digests.get(path, ""), signature))
-    for one, was in zip(duplicate_headers(copies), rows, strict=True):
-        if one != was:
-            yield Difference("redated", one[0])
 
 
 def _variables(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
@@ -209,7 +192,6 @@ def _machine(rows: list[tuple[str, str, str]], read: Read, now: CurrentState) ->
 
 
 _MOVED_CLAUSE = {"moved": "{} leads to another file"}
-_REDATED_CLAUSE = {"redated": "the date of {} changed"}
 _VARIABLE_CLAUSE = {"variable": "the environment variable {} changed"}
 _MACHINE_CLAUSES = {
     "native": "the processor is another one",
@@ -221,9 +203,9 @@ _MACHINE_CLAUSES = {
 }
 # Checked before any file is read.
 ENVIRONMENT_FACTS = (
-    Fact("variables", 2, _variables, _VARIABLE_CLAUSE, has_paths=False, is_joined=False),
+    Fact("variables", 2, _variables, _VARIABLE_CLAUSE),
     # (name, digest of the value), see environment.py
-    Fact("sought", 1, _sought, _VARIABLE_CLAUSE, has_paths=False),
+    Fact("sought", 1, _sought, _VARIABLE_CLAUSE),
     # programs searched on PATH
 )
 # In the order of checking: the most expensive last.
@@ -232,14 +214,12 @@ FACTS = (
     Fact("listings", 2, _listings, {"relisted": "{} holds other names"}),
     # (directory, digest of the names and types of its entries)
     Fact("links", 2, _links, _MOVED_CLAUSE),
-    # (path, resolved path)
+    # (path, resolved path, which may be relative to the working directory)
     Fact("plain", 1, _plain, _MOVED_CLAUSE),
     # directories that are no symbolic links
-    Fact("dates", 2, _dates, _REDATED_CLAUSE),
+    Fact("dates", 2, _dates, {"redated": "the date of {} changed"}),
     # (path, date and size, or whole status)
-    Fact("duplicates", 3, _duplicates, _REDATED_CLAUSE, is_joined=False),
-    # (path, two of its copies), see presence.duplicate_headers
-    Fact("machine", 3, _machine, _MACHINE_CLAUSES, has_paths=False),
+    Fact("machine", 3, _machine, _MACHINE_CLAUSES),
     # (topic, subject, answer), see the topics above
 )
 # Files and names are checked in input_records.py.

@@ -14,7 +14,6 @@ import os
 from nvccache.files import keys, presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import UNKNOWN
-from nvccache.records.base_dir import MARK
 from nvccache.records.facts import ENVIRONMENT_FACTS, FACTS, LIBRARIES, Difference
 from nvccache.store import sections
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nvccache.files.signatures import Signature
-    from nvccache.records.base_dir import Relocation
     from nvccache.records.facts import CurrentState, Fact
 
 
@@ -54,9 +52,9 @@ def _decode_names(section: bytes) -> list[list[str]]:
     return [joined.split("/") if joined else [] for joined in sections.split(section)]
 
 
-_WITH_PATHS = frozenset(("files", "directories", *(fact.name for fact in FACTS if fact.has_paths)))
+_FACTS = tuple(fact.name for fact in FACTS)
 _RECORD = sections.Schema(
-    "inputs-11",
+    "inputs-12",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
@@ -66,7 +64,6 @@ _RECORD = sections.Schema(
     ("other", sections.STRINGS),  # its reader, and the value of PATH
     *((fact.name, sections.STRINGS if fact.width == 1 else sections.tuples_of(fact.width)) for fact in FACTS),
 )
-_MARK = MARK.encode()
 _MOST_FILES = 10_000  # of a record on a remote; a TU of CUTLASS or PyTorch has up to 2,000
 _LARGEST = 1 << 22  # bytes of a record on a remote: 300,000 describe 1,600 headers
 _PROCESS_PATHS = ("/proc/self/", "/proc/thread-self/")
@@ -96,7 +93,7 @@ class InputRecord:
         "reader",
         "search_path",
         "signatures",
-        *(fact.name for fact in FACTS),
+        *_FACTS,
     )
 
     def __init__(self) -> None:
@@ -111,8 +108,8 @@ class InputRecord:
         self.search_path = ""  # the value of PATH when programs were searched
         self.reader = presence.user_and_groups()  # the user and groups that could read all this
         self.cache_signatures: list[Signature] = []  # of `caches`, for replay records only; not stored
-        for fact in FACTS:
-            setattr(self, fact.name, [])
+        for name in _FACTS:
+            setattr(self, name, [])
 
     if TYPE_CHECKING:
 
@@ -131,8 +128,8 @@ class InputRecord:
         return [name for name, _ in self.variables] + (["PATH"] if self.sought else [])
 
 
-def encode(input_record: InputRecord, relocation: Relocation) -> bytes:
-    """The stored form; paths in the checkout are encoded by `relocation`."""
+def encode(input_record: InputRecord) -> bytes:
+    """The stored form."""
     values = {
         "kinds": input_record.kinds,
         "digests": input_record.digests,
@@ -140,12 +137,11 @@ def encode(input_record: InputRecord, relocation: Relocation) -> bytes:
         "names": input_record.names,
         "other": [input_record.reader, input_record.search_path],
     }
-    values |= {fact.name: getattr(input_record, fact.name) for fact in FACTS}
-    values |= {name: _moved(getattr(input_record, name), relocation.encode) for name in _WITH_PATHS}
+    values |= {name: getattr(input_record, name) for name in ("files", "directories", *_FACTS)}
     return _RECORD.encode(values)
 
 
-def decode(record: bytes, relocation: Relocation) -> InputRecord:
+def decode(record: bytes) -> InputRecord:
     """The inverse of `encode`; raises ValueError."""
     values = _RECORD.decode(record)
     input_record = InputRecord()
@@ -153,11 +149,8 @@ def decode(record: bytes, relocation: Relocation) -> InputRecord:
     input_record.signatures, input_record.directory_signatures = values["signatures"]
     input_record.names = values["names"]
     input_record.reader, input_record.search_path = values["other"]
-    is_moved = _MARK in record
-    for name in ("files", "directories", *(fact.name for fact in FACTS)):
-        value = values[name]
-        has_encoded_paths = is_moved and name in _WITH_PATHS
-        setattr(input_record, name, _moved(value, relocation.decode) if has_encoded_paths else value)
+    for name in ("files", "directories", *_FACTS):
+        setattr(input_record, name, values[name])
     files = input_record.files
     if not len(files) == len(input_record.kinds) == len(input_record.digests) == len(input_record.signatures):
         raise ValueError("the files do not match their digests")
@@ -196,13 +189,8 @@ def _without_reader(other: bytes) -> bytes:
     return sections.join(["", search_path])
 
 
-def _moved(values: Any, move: Callable[[str], str]) -> Any:
-    """Apply `move` to a list of paths or of tuples of paths."""
-    return [move(value) if isinstance(value, str) else tuple(map(move, value)) for value in values]
-
-
 def programs_in(record: bytes) -> list[tuple[str, str]]:
-    """The programs that were run: (encoded path, digest); raises ValueError."""
+    """The programs that were run: (path, digest); raises ValueError."""
     values = _RECORD.decode(record)
     read = zip(values["files"], values["kinds"], values["digests"], strict=True)
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
@@ -229,8 +217,8 @@ def follows_directory(input_record: InputRecord) -> bool:
     for directory, names in zip(input_record.directories, input_record.names, strict=True):
         if _is_relative(directory) and any(name[0] not in (ABSENT, FOLDER) for name in names):
             return True
-    read = [*input_record.files, *(row[0] for row in (*input_record.dates, *input_record.duplicates))]
-    if any(map(_is_relative, (*read, *(path for path, _ in input_record.listings)))):
+    dated_or_listed = (path for path, _ in (*input_record.dates, *input_record.listings))
+    if any(map(_is_relative, (*input_record.files, *dated_or_listed))):
         return True
     return names_any_in(relative_places(input_record), input_record)
 
@@ -258,7 +246,7 @@ def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Ite
     looked_in = [directory for directory, looked_up in names if looked_up and directory not in excepted]
     files = zip(input_record.files, input_record.kinds, strict=True)
     read = [path for path, kind in files if kind != PROGRAM or os.path.dirname(path) not in excepted]
-    read += [row[0] for row in (*input_record.dates, *input_record.duplicates)]
+    read += [path for path, _ in input_record.dates]
     return any(f"{path}/".startswith(within) for path in (*read, *looked_in) if not _is_relative(path))
 
 
@@ -305,7 +293,7 @@ def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Differ
     yield from _changed_facts(FACTS[len(ENVIRONMENT_FACTS) :], input_record, now)
 
 
-def is_outdated(record: bytes, now: CurrentState, relocation: Relocation) -> bool:
+def is_outdated(record: bytes, now: CurrentState) -> bool:
     """Whether a file that had to be read in this call has another digest in an encoded record.
 
     Most entries of a unit that is being edited are rejected by that, at a tenth of the time of decoding
@@ -316,8 +304,6 @@ def is_outdated(record: bytes, now: CurrentState, relocation: Relocation) -> boo
     fields = _RECORD.sections_of(record)
     files = sections.split(fields["files"])
     digests = _decode_digests(fields["digests"])
-    if _MARK in record:
-        files = [relocation.decode(path) for path in files]
     return any(now.read.get(path, digest) != digest for path, digest in zip(files, digests, strict=True))
 
 

@@ -20,10 +20,9 @@ from nvccache.store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from nvccache.config import Config
-    from nvccache.records.record import LookupKey
     from nvccache.records.request import Request
     from nvccache.records.tiered_store import TieredStore
 
@@ -40,9 +39,10 @@ def answer(request: Request) -> Answer | Bypass | None:
         return Bypass("little_memory")
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
     if config.base_dir and isinstance(parsed, invocation.Invocation) and not parsed.is_query:
-        from nvccache.records.relative_arguments import relative_arguments
+        from nvccache.records import base_dir
 
-        arguments = relative_arguments(request.arguments, config.base_dir, os.getcwd())
+        arguments = base_dir.relative_arguments(request.arguments, config.base_dir, os.getcwd())
+        request.checkout = base_dir.checkout_of(config.base_dir, os.getcwd())
         parsed = invocation.parse(arguments, request.environ)
     if isinstance(parsed, Bypass):
         return parsed
@@ -61,7 +61,9 @@ def answer(request: Request) -> Answer | Bypass | None:
 
 def prefetch(request: Request, cache: TieredStore) -> None:
     """Start fetching the records that `answer_from_remotes` will look up."""
-    cache.prefetch_records(each.key for each in _lookup_keys(request))
+    from nvccache.records import direct
+
+    cache.prefetch_records(each.key for each in direct.make_lookup_keys(request))
 
 
 def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
@@ -78,7 +80,7 @@ def _answer_parsed(
     from nvccache.records.facts import CurrentState
 
     now = request.now = CurrentState(request.environ, request.now)
-    found = direct.find(_lookup_keys(request), request.invocation, cache, now, remote_records)
+    found = direct.find(request, cache, now, remote_records)
     if not found:
         return None
     entry, answer = found
@@ -101,14 +103,6 @@ def _can_be_written(has_output: bool, has_messages: bool) -> bool:
     from nvccache.machine import streams
 
     return streams.can_be_written(has_output, has_messages)
-
-
-def _lookup_keys(request: Request) -> Iterator[LookupKey]:
-    from nvccache.records import direct
-    from nvccache.records.base_dir import Relocation
-
-    relocation = Relocation(request.config.base_dir, os.getcwd())
-    return direct.make_lookup_keys(request, relocation)
 
 
 def _account_for_added(cache: Store, config: Config) -> None:

@@ -16,11 +16,8 @@ calls, find_stage.py for stages). Part of the hot path.
 
 from __future__ import annotations
 
-import os
-
 from nvccache.files import keys, signatures
 from nvccache.records import input_records
-from nvccache.records.base_dir import Relocation
 from nvccache.store import sections, store
 
 TYPE_CHECKING = False
@@ -75,13 +72,12 @@ class Result:
 
 
 class LookupKey:
-    """A front key under which a result may be stored, with the encoding of paths."""
+    """A front key under which a result may be stored."""
 
-    __slots__ = ("key", "relocation", "scope")
+    __slots__ = ("key", "scope")
 
-    def __init__(self, key: str, relocation: Relocation, scope: str = "") -> None:
+    def __init__(self, key: str, scope: str = "") -> None:
         self.key = key
-        self.relocation = relocation
         self.scope = scope  # how widely it is shared, as named by the module that made the key
 
 
@@ -152,7 +148,7 @@ def find_private(key: str, cache: Store, now: CurrentState) -> tuple[InputRecord
         return None
     try:
         read, content = sections.unpack(_KIND_OF_PRIVATE, stored)
-        inputs = input_records.decode(read, Relocation("", os.getcwd()))
+        inputs = input_records.decode(read)
     except (ValueError, IndexError):
         cache.remove_damaged(store.PRIVATE, key)
         return None
@@ -165,24 +161,24 @@ def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, loo
     It is never sent.
     """
     input_records.forget_unsettled(inputs, looked_at_ns)
-    read = input_records.encode(inputs, Relocation("", os.getcwd()))
+    read = input_records.encode(inputs)
     cache.add_record(store.PRIVATE, key, sections.pack(_KIND_OF_PRIVATE, [read, content]))
 
 
-def find_by_name(name: str, relocation: Relocation, cache: Store) -> Entry | None:
+def find_by_name(name: str, cache: Store) -> Entry | None:
     """The entry of this name, if it is still there."""
     front_key, _, key = name.partition("/")
     parts = [part for part in _parts_here(front_key, cache) if part[0] == key]
-    return next(_entries(parts, LookupKey(front_key, relocation)), None)
+    return next(_entries(parts, LookupKey(front_key)), None)
 
 
 def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
     """Store an entry as the newest under its front key; its inputs were observed from `looked_at_ns` on."""
     input_records.forget_unsettled(entry.input_record, looked_at_ns)
-    front_key, relocation = entry.lookup_key.key, entry.lookup_key.relocation
-    read = input_records.encode(entry.input_record, relocation)
+    front_key = entry.lookup_key.key
+    read = input_records.encode(entry.input_record)
     entry.key = entry.key or input_records.key_of(front_key, read)
-    encoded = (entry.key, read, _encoded(entry.result, relocation))
+    encoded = (entry.key, read, _encoded(entry.result))
     others = [other for other in _parts_here(front_key, cache) if other[0] != entry.key]
     cache.add_record(store.RECORD, front_key, _joined([encoded, *others]), is_received=entry.is_received)
 
@@ -228,7 +224,7 @@ def merged(ours: bytes, theirs: bytes) -> bytes:
 
 
 def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:
-    """For each entry its key, its result, and the programs run, with their digests; paths are encoded."""
+    """For each entry its key, its result, and the programs run, with their digests."""
     return [(key, _decoded(result), input_records.programs_in(read)) for key, read, result in _parts(record)]
 
 
@@ -270,36 +266,26 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
 def _entries(
     parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey, now: CurrentState | None = None
 ) -> Iterator[Entry]:
-    """The entries that can be decoded here: paths of one may lead above the base directory.
-
-    With `now`, without those of which a file is known to have changed.
-    """
+    """The entries; with `now`, without those of which a file is known to have changed."""
     for key, read, encoded_result in parts:
         try:
-            if now and input_records.is_outdated(read, now, lookup_key.relocation):
+            if now and input_records.is_outdated(read, now):
                 continue
-            inputs, result = (
-                input_records.decode(read, lookup_key.relocation),
-                _decoded(encoded_result, lookup_key.relocation),
-            )
+            inputs, result = input_records.decode(read), _decoded(encoded_result)
         except (ValueError, IndexError):
             continue
         yield Entry(lookup_key, inputs, result, key)
 
 
-def _encoded(result: Result, relocation: Relocation) -> bytes:
-    values = {name: getattr(result, name) for name in _RESULT.names}
-    values["listed"] = [(relocation.encode(path), flag) for path, flag in result.listed]
-    return _RESULT.encode(values)
+def _encoded(result: Result) -> bytes:
+    return _RESULT.encode({name: getattr(result, name) for name in _RESULT.names})
 
 
-def _decoded(encoded: bytes, relocation: Relocation | None = None) -> Result:
+def _decoded(encoded: bytes) -> Result:
     """Raises ValueError."""
     result = Result()
     for name, value in _RESULT.decode(encoded).items():
         setattr(result, name, value)
-    if relocation:
-        result.listed = [(relocation.decode(path), flag) for path, flag in result.listed]
     return result
 
 

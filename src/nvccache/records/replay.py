@@ -24,7 +24,6 @@ from nvccache.files import presence, signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records import facts
-from nvccache.records.base_dir import repositories_above
 from nvccache.records.input_records import SOURCE
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
@@ -172,7 +171,7 @@ class _Checks:
         self._folders = list(
             zip(input_record.directories, input_record.directory_signatures, input_record.names, strict=True)
         )
-        self._links = list(input_record.links)
+        self._links = [(path, os.path.abspath(target)) for path, target in input_record.links]
         self.variables = [*_OF_SETTINGS]
 
     def _expect(self, path: str, state: str) -> None:
@@ -209,6 +208,8 @@ class _Checks:
     def add_base_directory(self, base_dir: str) -> None:
         """Add what decides which arguments are relative."""
         if base_dir == AUTO:
+            from nvccache.records.base_dir import repositories_above
+
             for path in repositories_above(os.getcwd()):
                 self._expect(path, presence.state_of(path))
         elif base_dir and os.path.lexists(base_dir):
@@ -225,7 +226,7 @@ class _Checks:
 
         given = self._input_record
         toolkits = [f"{os.path.dirname(os.path.dirname(path))}/" for path in (nvcc, os.path.realpath(nvcc))]
-        dated = {os.path.abspath(path) for path, *_ in (*given.dates, *given.duplicates)}
+        dated = {os.path.abspath(path) for path, _ in given.dates}
         sources = [
             (signature[3], path, signature)
             for path, kind, signature in zip(given.files, given.kinds, given.signatures, strict=True)

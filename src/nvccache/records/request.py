@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 class Request:
     """A call, and what is known of it so far."""
 
-    __slots__ = ("arguments", "config", "environ", "invocation", "now", "nvcc")
+    __slots__ = ("arguments", "checkout", "config", "environ", "invocation", "now", "nvcc")
 
     def __init__(self, nvcc: str, arguments: list[str], environ: dict[str, str], config: Config) -> None:
         self.nvcc = nvcc
         self.arguments = arguments
         self.environ = environ  # the caller's
         self.config = config
+        self.checkout = ""  # in which nvcc gets relative paths; empty if no base directory is set
         self.now: CurrentState | None = None  # the state of files in which its records were looked up
 
     if TYPE_CHECKING:

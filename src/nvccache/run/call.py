@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from nvccache.observation.observer import Watch
     from nvccache.passes import Pass
-    from nvccache.records.base_dir import Relocation
     from nvccache.store.store import Store
 
 _PLACEHOLDER = STUB_PLACEHOLDER.encode()
@@ -49,7 +48,7 @@ class Compile:
         store: Store,
         watch: Watch,
         since_ns: int,
-        relocation: Relocation,
+        checkout: str,
         *,
         is_recaching: bool = False,
         files: CurrentState | None = None,
@@ -59,7 +58,7 @@ class Compile:
         self.store = store
         self.watch = watch  # runs the tools
         self.since_ns = since_ns  # when the call began
-        self.relocation = relocation
+        self.checkout = checkout  # in which nvcc gets relative paths, or empty
         self.cwd = os.getcwd()
         self.is_recaching = is_recaching
         self.ignores_lines = not any(stage.lines_matter or stage.kind == OPAQUE for stage in plan.stages)
@@ -101,12 +100,10 @@ class Compile:
     def _compose_id(self, stage: Stage) -> bytes:
         name = stage.name("source name")
         source = os.path.join(self.cwd, stage.name("source path") or name)  # CUDA 11.2 has only the name
-        base = self.relocation.base
-        is_below_base = bool(base) and source.startswith(base + "/")
-        start = self.cwd if is_below_base or os.path.isabs(name) else "/"
+        start = self.cwd if self.checkout or os.path.isabs(name) else "/"
         outputs = [os.path.relpath(path, start) for path in sorted(module_id.products_of(self.plan, stage))]
-        if is_below_base:
-            source = os.path.relpath(source, self.relocation.checkout or self.cwd)
+        if self.checkout:
+            source = os.path.relpath(source, self.checkout)
         first = module_id.first_pass_of(self.plan, stage)
         text = self.intermediates.meaning_of(first.outputs[0].path) if first else ""
         return module_id.compose(source, name, outputs, text)

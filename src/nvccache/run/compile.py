@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from nvccache import log
@@ -13,7 +12,6 @@ from nvccache.observation import observer
 from nvccache.observation.observer import Watch
 from nvccache.plan import build
 from nvccache.records import levels, tiered_store
-from nvccache.records.base_dir import Relocation
 from nvccache.records.tiered_store import TieredStore
 from nvccache.run import attempt, query, record_call, wrappers
 from nvccache.run.attempt import Progress, Resources
@@ -39,9 +37,7 @@ if TYPE_CHECKING:
     class Explaining(Protocol):
         """Finds why no record answered a compile (explain/), and sets its report's `causes`."""
 
-        def begin(
-            self, request: Request, products: Iterable[str], cache: store.Store, relocation: Relocation
-        ) -> None:
+        def begin(self, request: Request, products: Iterable[str], cache: store.Store) -> None:
             """Called before the call is recorded."""
 
         def end(self, report: Report) -> None: ...
@@ -87,7 +83,6 @@ def _compile(
         levels.prefetch(request, cache)
     if request.invocation.is_query:
         return _run_query(request, cache, path, watch, started)
-    relocation = Relocation(config.base_dir, os.getcwd())
     dry_run = DryRun(request, path, cache)
     transcript = _transcribe(request, path, watch, dry_run)
     if dry_run.input_record:
@@ -108,7 +103,7 @@ def _compile(
     if wrappers.is_left_to_nvcc(planned):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
     if explaining:
-        explaining.begin(request, planned.products, cache, relocation)
+        explaining.begin(request, planned.products, cache)
     product = next(iter(planned.products), "")
     if wrappers.is_in_place(planned):
         planned = wrappers.plan_in_place(planned)
@@ -118,7 +113,7 @@ def _compile(
         cache,
         watch,
         started[0],
-        relocation,
+        request.checkout,
         is_recaching=config.recache,
         files=request.now,
     )
@@ -150,8 +145,7 @@ def _run_query(
     reason = query.reason_to_leave(request, cache, watch)
     if reason:
         return _left_to_nvcc(Bypass(reason), request)
-    relocation = Relocation(request.config.base_dir, os.getcwd()).in_place()
-    report, run = query.run_query(request, relocation, cache, path, watch, started[0])
+    report, run = query.run_query(request, cache, path, watch, started[0])
     if report.status != 0:
         return report
     if _clock_was_set(started):

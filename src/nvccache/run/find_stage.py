@@ -15,7 +15,6 @@ from nvccache import passes
 from nvccache.files import keys
 from nvccache.plan import stage_key
 from nvccache.records import record
-from nvccache.records.base_dir import Relocation
 from nvccache.records.record import LookupKey
 from nvccache.run import run_stage
 
@@ -103,7 +102,7 @@ def make_lookup_key(call: Compile, stage: Stage, key: str, scope: str) -> Lookup
     if scope == SAME_ID:
         identifier = os.fsdecode(call.module_id_of(stage))
         key = keys.key_of("stage with an id", [("key", (key,)), ("id", (identifier,))])
-    return LookupKey(key, Relocation("", call.cwd), scope)
+    return LookupKey(key, scope)
 
 
 def may_follow_directory(stage: Stage) -> bool:

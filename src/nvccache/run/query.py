@@ -23,7 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.machine.process import Completed
     from nvccache.observation.observer import Log, Watch
-    from nvccache.records.base_dir import Relocation
     from nvccache.records.request import Request
     from nvccache.store.store import Store
 
@@ -33,7 +32,6 @@ class Run:
     """nvcc's run for a query."""
 
     request: Request
-    relocation: Relocation  # one that keeps paths as they are
     cache: Store
     path: str  # the scratch directory
     since_ns: int  # when the call began
@@ -48,9 +46,7 @@ def reason_to_leave(request: Request, cache: Store, watch: Watch) -> str:
     return request.invocation.mode if watch.is_blind or cache.is_readonly else ""
 
 
-def run_query(
-    request: Request, relocation: Relocation, cache: Store, path: str, watch: Watch, since_ns: int
-) -> tuple[Report, Run]:
+def run_query(request: Request, cache: Store, path: str, watch: Watch, since_ns: int) -> tuple[Report, Run]:
     """Run nvcc; raises OSError."""
     product = os.path.abspath(request.invocation.output) if request.invocation.output else ""
     existed = bool(product) and os.path.lexists(product)
@@ -68,7 +64,7 @@ def run_query(
         report.leave_to_nvcc = "odd_failure"
     elif not streams.can_be_written(bool(report.stdout), bool(report.stderr)):
         report.leave_to_nvcc = "query_streams"
-    return report, Run(request, relocation, cache, path, since_ns, completed, log, product, existed)
+    return report, Run(request, cache, path, since_ns, completed, log, product, existed)
 
 
 def record(run: Run, report: Report) -> None:
@@ -106,7 +102,7 @@ def _record(run: Run, report: Report) -> None:
     input_record = inputs.union([read], request.environ, request.invocation.option_files)
     answer = _answer(run, content)
     run.cache.add_blob(answer.products[0][1], content, compress=False)
-    lookup_key = direct.make_lookup_key(request, direct.SAME_DIRECTORY, run.relocation)
+    lookup_key = direct.make_lookup_key(request, direct.SAME_DIRECTORY)
     record_call.store(request, lookup_key, input_record, answer, (), run.cache, run.since_ns, report)
 
 

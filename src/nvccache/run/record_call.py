@@ -51,7 +51,6 @@ class Recorder:
         self.nvcc = request.nvcc
         self.invocation = request.invocation
         self.call = call
-        self.relocation = call.relocation
         self.cwd = call.cwd
         self._report = report
         self._dry_run = dry_run
@@ -143,7 +142,7 @@ class Recorder:
         texts = self._texts(answer)
         if any(os.fsencode(self.cwd) in text or elf.hides_text(text) for text in texts):
             return False
-        has_relative_id = self.call.contains_id and bool(self.relocation.base)
+        has_relative_id = self.call.contains_id and bool(self.call.checkout)
         return not has_relative_id and not input_records.follows_directory(inputs)
 
     def _contains_output_names(self, answer: Answer) -> bool:
@@ -160,7 +159,7 @@ class Recorder:
         nvcc gets relative paths. So it is if no absolute name led into the checkout, except those that come
         from PATH, and nothing in the result shows where it is.
         """
-        checkout = self.relocation.checkout
+        checkout = self.call.checkout
         if not checkout:
             return False
         # Relative names may lead out of the checkout.
@@ -170,6 +169,14 @@ class Recorder:
             return False
         needle = os.fsencode(root)
         return not any(needle in text or elf.hides_text(text) for text in self._texts(answer))
+
+    def links_in_any_checkout(self, links: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Links with their targets, of which those in the checkout are relative."""
+        checkout = f"{self.call.checkout}/"
+        return [
+            (path, os.path.relpath(target) if f"{target}/".startswith(checkout) else target)
+            for path, target in links
+        ]
 
     def _texts(self, answer: Answer) -> list[bytes]:
         """The products and messages."""
@@ -207,7 +214,9 @@ def of_compile(recorder: Recorder, report: Report) -> None:
     if not scope.startswith(direct.SAME_DIRECTORY):
         input_records.forget_parents_of(recorder.cwd, inputs)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    lookup_key = direct.make_lookup_key(recorder.request, scope, recorder.relocation)
+    if scope.startswith(direct.BELOW_BASE):
+        inputs.links = recorder.links_in_any_checkout(inputs.links)
+    lookup_key = direct.make_lookup_key(recorder.request, scope)
     since_ns = recorder.call.since_ns
     store(recorder.request, lookup_key, inputs, answer, listed, cache, since_ns, report)
 

@@ -2,13 +2,13 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v17/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
-      record-v7/ab/<key>         observed inputs of a call or stage, and its result (record.py)
+      replay-v18/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
+      record-v8/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
       private-v1/ab/<key>        output of a dry run, or the command that a script nvcc starts; never sent
       memo-v1/ab/<key>           can be computed again, such as the digests of programs
-      object-v9/ab/<key>         the last compile of an object that was not replayed: for `nvccache explain`
+      object-v10/ab/<key>        the last compile of an object that was not replayed: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v5           running count of bytes; see eviction.py
       tmp/                       files that are being written
@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v7", "memo-v1", "replay-v17", "object-v9"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v8", "memo-v1", "replay-v18", "object-v10"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,6 @@ from nvccache.files import keys
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records import direct, input_records
 from nvccache.records import record as records
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.request import Request
 from nvccache.run.report import Report
@@ -48,14 +48,10 @@ def case(line: str = LINE, nvcc: str = "nvcc", **environ: str) -> Request:
     return request
 
 
-def relocation() -> Relocation:
-    return Relocation("", os.getcwd())
-
-
 def begun(given: Request, cache: Store, *further: str) -> Explanation:
     """Begin the explanation of a call that makes these objects, too."""
     explanation = Explanation(is_recaching=given.config.recache)
-    explanation.begin(given, [given.invocation.output or "a.o", *further], cache, relocation())
+    explanation.begin(given, [given.invocation.output or "a.o", *further], cache)
     return explanation
 
 
@@ -70,7 +66,7 @@ def record(given: Request, cache: Store, reason_against_record: str = "", *furth
     report = Report()
     report.reason_against_record = reason_against_record
     if not reason_against_record:
-        lookup_key = direct.make_lookup_key(given, direct.SAME_DIRECTORY, relocation().in_place())
+        lookup_key = direct.make_lookup_key(given, direct.SAME_DIRECTORY)
         report.record = records.Entry(lookup_key, made, records.Result())
         records.add(report.record, cache, time.time_ns())
     begun(given, cache, *further).end(report)
@@ -190,11 +186,12 @@ def test_an_evicted_result_is_reported_as_lost(place, cache):
 
 def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch):
     record(case(), cache)
-    monkeypatch.setitem(globals(), "relocation", lambda: Relocation(str(place.parent), os.getcwd()))
-    assert cause_of(case(), cache) == ["`NVCCACHE_BASE_DIR` was set"]
-    monkeypatch.setattr(direct, "key_of", lambda *_: "0" * 64)
+    below_base = case()
+    below_base.checkout = str(place)
+    assert cause_of(below_base, cache) == ["`NVCCACHE_BASE_DIR` was set"]
+    monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "0" * 64))
     record(case(), cache)
-    monkeypatch.setattr(direct, "key_of", lambda *_: "1" * 64)
+    monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "1" * 64))
     assert cause_of(case(), cache) == ["a part of its key that is not recorded changed"]
 
 

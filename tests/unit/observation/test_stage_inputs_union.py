@@ -46,16 +46,6 @@ def test_inputs_of_a_call_are_the_union_of_its_stages_inputs(place):
     assert changes_since(made) == []
 
 
-def test_copies_of_headers_in_all_stages_are_compared(place):
-    call = inputs(place)
-    seen = ran(files=["a.h"]), ran(files=["copy.h"])
-    parts = [call.input_record(Observation([process], set()), subject()) for process in seen]
-    made = call.union(parts, ENVIRON)
-    assert made.duplicates == presence.duplicate_headers(
-        (path, "", signatures.signature_of(path)) for path in ("a.h", "copy.h")
-    )
-
-
 def test_the_record_of_a_call_has_the_callers_variables_not_those_nvcc_adds(place):
     """nvcc sets some more for its tools, from its profile."""
     call, parts = two_stages(place)

@@ -10,15 +10,13 @@ from pathlib import Path
 from answering import Answering
 from nvccache.files import keys, signatures
 from nvccache.records import input_records, record
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.store import store
 from nvccache.store.store import Store
 
-NOWHERE = Relocation("", "/")
-FRONT = LookupKey(keys.digest_bytes(b"front"), NOWHERE)
-OTHER_FRONT = LookupKey(keys.digest_bytes(b"other"), NOWHERE)
+FRONT = LookupKey(keys.digest_bytes(b"front"))
+OTHER_FRONT = LookupKey(keys.digest_bytes(b"other"))
 LATER = 10**12  # nanoseconds, after which signatures are believed
 
 
@@ -70,7 +68,7 @@ def found_key(cache: Store, lookup_key: LookupKey = FRONT) -> str:
 
 def stored_keys(cache: Store, lookup_key: LookupKey = FRONT) -> list[str]:
     """The keys of all entries."""
-    return [entry.key for entry in record.all_entries(lookup_key, cache)]
+    return [entry.key for entry in record._entries(record._parts_here(lookup_key.key, cache), lookup_key)]
 
 
 def encoded(cache: Store, lookup_key: LookupKey = FRONT) -> bytes:
@@ -86,7 +84,7 @@ def keys_in(body: bytes) -> list[str]:
 
 def inputs_in(body: bytes) -> list[InputRecord]:
     """The inputs of each entry of a record, from any source."""
-    return [input_records.decode(part, NOWHERE) for _, part, _ in record._parts(body)]
+    return [input_records.decode(part) for _, part, _ in record._parts(body)]
 
 
 def is_there(cache: Store, lookup_key: LookupKey = FRONT) -> bool:

@@ -1,114 +1,95 @@
-"""Relocation: encoded paths name the same file in another checkout, and all others stay unchanged."""
+"""Which directory is the checkout, and which arguments nvcc gets relative to the working directory."""
 
 from __future__ import annotations
 
-import os
-import random
+from pathlib import Path
 
 import pytest
 
-from nvccache.records.base_dir import MARK, Relocation, base_of
-
-PARTS = ["a", "b", "src", "build", "with blank", "é", "..", ".", "", "new\nline", "\udcff", "x.h", "base"]
-IN_ONE = Relocation("/base", "/base/one/build")
-
-
-def random_path(choose: random.Random) -> str:
-    start = choose.choice(["/base", "/base/one", "/base/one/build", "/based", "/", "", "/other/base"])
-    return "/".join([start, *choose.choices(PARTS, k=choose.randint(0, 5))])
-
-
-@pytest.mark.parametrize("cwd", ["/base", "/base/one", "/base/one/build", "/base/one/build/deep/er"])
-def test_paths_relative_to_a_checkout_are_encoded_uniquely_and_decode_to_themselves(cwd):
-    choose = random.Random(1)
-    relocation = Relocation("/base", cwd)
-    kept = {path: relocation.encode(path) for path in (random_path(choose) for _ in range(3000))}
-    kept[f"{MARK}1/typed"] = relocation.encode(f"{MARK}1/typed")
-    assert {path: relocation.decode(encoded) for path, encoded in kept.items()} == {
-        path: path for path in kept
-    }
-    assert len(set(kept.values())) == len(kept)
+from nvccache.records.base_dir import base_of, checkout_of, relative_arguments
 
 
 @pytest.mark.parametrize(
-    ("path", "kept"),
+    ("base", "cwd", "checkout"),
     [
-        ("/base/one/src/a.cu", MARK + "1/src/a.cu"),
-        ("/base/one/build", MARK + "0"),
-        # What is beside the checkout is the same for all, and so is what is outside of the base directory.
-        *[(path, path) for path in ("/base", "/base/tools/bin/g++", "/base/two/a.cu", "/", "/basement/x.h")],
-        *[(path, path) for path in ("/usr/x.h", "/bas", "base/x.h", "../x.h", "", "./base", "//base/x.h")],
+        ("/base", "/base/one/build", "/base/one"),
+        ("/base//", "/base/one", "/base/one"),
+        ("/base", "/base", "/base"),
+        ("", "/x", ""),
+        ("/", "/x", ""),
+        ("/base", "/based/x", ""),
+        ("/base/one", "/base", ""),
     ],
 )
-def test_only_paths_within_the_checkout_are_stored_as_relative_paths(path, kept):
-    assert IN_ONE.encode(path) == kept
-    assert IN_ONE.in_place().encode(path) == path
+def test_the_checkout_is_the_subdirectory_of_the_base(base: str, cwd: str, checkout: str) -> None:
+    assert checkout_of(base, cwd) == checkout
 
 
-@pytest.mark.parametrize("base", ["/base", "/base//"])
-@pytest.mark.parametrize("cwd", ["/base/two/build", "/base/users/me/two/build"])
-def test_another_checkout_gets_its_own_path_at_any_depth(base, cwd):
-    other = Relocation(base, cwd)
-    for path in ("build/a.o", "src/a.cu", "src/deep/a.h", "", "build/../src/a.cu"):
-        kept = IN_ONE.encode(f"/base/one/{path}")
-        assert other.decode(kept) == f"{os.path.dirname(cwd)}/{path}"
-
-
-@pytest.mark.parametrize(
-    ("base", "cwd"), [("", "/x"), ("/", "/x"), ("/base", "/based/x"), ("/base/one", "/base")]
-)
-def test_there_is_no_relocation_where_the_working_directory_is_elsewhere(base, cwd):
-    relocation = Relocation(base, cwd)
-    assert relocation.base == ""
-    assert relocation.encode(f"{cwd}/x.h") == f"{cwd}/x.h"
-    with pytest.raises(ValueError, match="above the base"):
-        relocation.decode(MARK + "0/x.h")
-
-
-def test_a_base_directory_given_as_a_link_is_resolved(tmp_path):
+def test_a_base_directory_given_as_a_link_is_resolved(tmp_path: Path) -> None:
     (tmp_path / "real" / "one").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
-    cwd = os.path.realpath(tmp_path / "real" / "one")
-    relocation = Relocation(str(tmp_path / "link"), cwd)
-    assert relocation.encode(f"{cwd}/x.h") == MARK + "0/x.h"
-    through_link = str(tmp_path / "link" / "one" / "x.h")
-    assert relocation.encode(through_link) == through_link
+    cwd = str(tmp_path / "real" / "one")
+    assert checkout_of(str(tmp_path / "link"), cwd) == cwd
 
 
-@pytest.mark.parametrize("kept", ["", "x", "3/x", "-1/x", "9" * 9000 + "/x", "1x/y", "/x", " 1/x", "+1"])
-def test_paths_above_the_base_directory_are_refused(kept):
-    with pytest.raises(ValueError):
-        IN_ONE.decode(MARK + kept)
-
-
-@pytest.mark.parametrize(
-    ("word", "kept"),
-    [
-        ("-ffile-prefix-map=/base/one=.", "-ffile-prefix-map={1}0=."),
-        ("-g,-fdebug-prefix-map=/base/one/src=/x,-fmacro-prefix-map=/usr=.",
-         "-g,-fdebug-prefix-map={1}0/src=/x,-fmacro-prefix-map=/usr=."),
-        *[(word, word) for word in ("", "-I/base/one/include", "-fmacro-prefix-map=")],
-    ],
-)  # fmt: skip
-def test_prefix_map_options_are_stored_alike_for_all_checkouts(word, kept):
-    for checkout in ("one", "three"):
-        given, expected = (text.replace("/base/one", f"/base/{checkout}") for text in (word, kept))
-        assert Relocation("/base", f"/base/{checkout}").encode_maps(given) == expected.replace("{1}", MARK)
-
-
-def test_a_base_directory_with_a_repository_is_itself_the_checkout(tmp_path):
-    for folder in ("build", "src"):
-        (tmp_path / folder).mkdir()
-    assert Relocation(str(tmp_path), str(tmp_path / "build")).checkout == str(tmp_path / "build")
+def test_a_base_directory_with_a_repository_is_itself_the_checkout(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
     (tmp_path / ".git").mkdir()
-    relocation = Relocation(str(tmp_path), str(tmp_path / "build"))
-    assert relocation.checkout == Relocation("auto", str(tmp_path / "build")).checkout == str(tmp_path)
-    assert relocation.encode(str(tmp_path / "src/a.cu")) == MARK + "1/src/a.cu"
-    assert Relocation("auto", str(tmp_path)).encode(str(tmp_path / "venv/bin")) == MARK + "0/venv/bin"
+    for base, cwd in ((str(tmp_path), tmp_path / "build"), ("auto", tmp_path / "build"), ("auto", tmp_path)):
+        assert checkout_of(base, str(cwd)) == str(tmp_path)
 
 
-def test_auto_is_the_outermost_repository(tmp_path):
+def test_auto_is_the_outermost_repository(tmp_path: Path) -> None:
     for folder in ("a/.git", "a/submodule/.git", "a/submodule/build", "none"):
         (tmp_path / folder).mkdir(parents=True)
     assert base_of("auto", str(tmp_path / "a/submodule/build")) == str(tmp_path / "a")
     assert base_of("auto", str(tmp_path / "none")) == ""
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A base directory with a checkout, whose `build` is the working directory, and links to it and in it."""
+    base = tmp_path / "base"
+    for folder in ("one/build", "one/src", "other/deep"):
+        (base / folder).mkdir(parents=True)
+    (base / "one/out").symlink_to(base / "other/deep")
+    (tmp_path / "link").symlink_to(base)
+    monkeypatch.chdir(base / "one/build")
+    return base
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("-c @/one/src/a.cu", "-c ../src/a.cu"),
+        ("-I@/one/inc -I @/one/inc", "-I../inc -I ../inc"),
+        ("-isystem=@/one/inc,/usr/x -include @/one/x.h", "-isystem=../inc,/usr/x -include ../x.h"),
+        ("-I@/one/build", "-I."),
+        ("-I@/one/out/x", "-I../out/x"),
+        # Not inputs or include directories, or not below the base.
+        ("-DX=@/one -o @/one/a.o -ccbin @/one/g++", "-DX=@/one -o @/one/a.o -ccbin @/one/g++"),
+        ("-I/usr/include -Irelative b.cu -I@x/inc", "-I/usr/include -Irelative b.cu -I@x/inc"),
+        # `..` behind a link leads elsewhere, and any directory may become a link.
+        ("-I@/one/out/../x -I@/one/src/../x", "-I../out/../x -I../src/../x"),
+        ("-I@/one/build/../x -I@/one//x/ -I@/one/build//x", "-I../x -I..//x/ -I@/one/build//x"),
+    ],
+)
+def test_paths_of_inputs_and_include_directories_below_the_base(base: Path, typed: str, given: str) -> None:
+    arguments = typed.replace("@", str(base)).split()
+    expected = given.replace("@", str(base)).split()
+    assert relative_arguments(arguments, str(base), str(base / "one/build")) == expected
+
+
+def test_a_base_directory_may_be_named_by_its_link(base: Path) -> None:
+    link = base.parent / "link"
+    for named in (base, link):
+        arguments = [f"{named}/one/src/a.cu"]
+        assert relative_arguments(arguments, f"{link}/", str(base / "one/build")) == ["../src/a.cu"]
+
+
+@pytest.mark.parametrize("other", ["/", "elsewhere", "one/src"])
+def test_a_base_directory_that_does_not_hold_the_working_directory_changes_nothing(
+    base: Path, other: str
+) -> None:
+    arguments = [f"{base}/one/src/a.cu"]
+    assert relative_arguments(arguments, str(base / other), str(base / "one/build")) == arguments

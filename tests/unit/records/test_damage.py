@@ -19,7 +19,7 @@ from nvccache.records import input_records, record, replay_layout
 from nvccache.records.record import Entry, Result
 from nvccache.store.store import Store
 from replays import Launcher, put, stand_alone, with_sum
-from sample_entries import FRONT, NOWHERE, add, encoded
+from sample_entries import FRONT, add, encoded
 from world import ARGUMENTS, DIGEST, ENVIRON, OBJECT, answer_of_call, everything, replayed
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -28,7 +28,7 @@ ROUNDS = 150
 
 
 def inputs_of(body: bytes) -> list[input_records.InputRecord]:
-    return [input_records.decode(body, NOWHERE)]
+    return [input_records.decode(body)]
 
 
 def inputs_of_pairs(body: bytes) -> list[input_records.InputRecord]:
@@ -37,7 +37,7 @@ def inputs_of_pairs(body: bytes) -> list[input_records.InputRecord]:
 
 
 def whole_input_record(cache: Store) -> bytes:
-    return input_records.encode(everything(), NOWHERE)
+    return input_records.encode(everything())
 
 
 def whole_record(cache: Store) -> bytes:

@@ -7,19 +7,18 @@ import shlex
 
 import pytest
 
-from nvccache import environment
+from nvccache import config, environment
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys
-from nvccache.records import direct, output_names, record
-from nvccache.records.base_dir import Relocation
+from nvccache.records import direct, output_names
 from nvccache.records.direct import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
 from nvccache.records.input_records import InputRecord
 from nvccache.records.output_names import Outputs
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
+from nvccache.records.request import Request
 
-NOWHERE = Relocation("", "/")
 SCOPES = (BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS)
 DIGEST = keys.digest_bytes(b"object")
 WHOLE = "-c a.cu -MD -odir out"
@@ -44,10 +43,10 @@ def result_of(answer: Answer, line: str) -> Result | None:
     return direct.result_of(answer, LISTED if answer.rule is not None else [], parse(line))
 
 
-def answer_of(result: Result | None, line: str, relocation: Relocation = NOWHERE) -> Answer | None:
+def answer_of(result: Result | None, line: str) -> Answer | None:
     """The answer of a call with this result stored."""
     assert result
-    return direct.answer_of(Entry(LookupKey("key", relocation), InputRecord(), result), parse(line))
+    return direct.answer_of(Entry(LookupKey("key"), InputRecord(), result), parse(line))
 
 
 def written(answer: Answer | None) -> list[str]:
@@ -142,13 +141,6 @@ def test_the_depfile_is_rewritten_for_the_call(options, rule):
     assert answer_of(kept, f"-c a.cu {options} -o b.o").rule == rule
 
 
-def test_a_dependency_file_shared_between_checkouts_names_this_checkouts_files():
-    one, two = (Relocation("/base", f"/base/{name}/build") for name in ("one", "two"))
-    kept = direct.result_of(given("a.o", "a.d"), [("/base/one/a.cu", False)], parse("-c a.cu -MD"))
-    found = answer_of(record._decoded(record._encoded(kept, one), two), "-c a.cu -MD", two)
-    assert b"/base/two/a.cu" in found.rule
-
-
 @pytest.mark.parametrize(
     "roles",
     [[], ["x"], ["1"], ["-1"], ["0.0"], ["=/x"], ["9" * 4000], ["0", "0"], ["0", "link/a.o"], ["link/a.o"]],
@@ -178,10 +170,15 @@ def test_a_result_with_an_output_that_was_not_requested_is_not_recorded():
 # The key of a call.
 
 
-def key(
-    line: str, scope: str = SAME_DIRECTORY, nvcc: str = "nvcc", relocation: Relocation = NOWHERE, environ=None
-) -> str:
-    return direct.key_of(scope, nvcc, parse(line), relocation, environ or {})
+def request_of(line: str, nvcc: str = "nvcc", checkout: str = "", **environ: str) -> Request:
+    request = Request(nvcc, shlex.split(line), environ, config.load({}))
+    words = {name: environ[name] for name in environment.OF_ARGUMENTS if name in environ}
+    request.invocation, request.checkout = parse(line, **words), checkout
+    return request
+
+
+def key(line: str, scope: str = SAME_DIRECTORY, nvcc: str = "nvcc", checkout: str = "", **environ) -> str:
+    return direct.make_lookup_key(request_of(line, nvcc, checkout, **environ), scope).key
 
 
 @pytest.mark.parametrize(
@@ -221,14 +218,6 @@ def test_keys_of_results_that_name_their_outputs_differ_with_the_output_options(
     assert len(set(places)) == 3
 
 
-def test_path_entries_within_the_checkout_are_in_keys_shared_between_checkouts():
-    """Programs found there differ from those of another checkout, others do not."""
-    here = Relocation("/base", "/base/one")
-    paths = ("/bin", "/bin:/opt", "/base/one/tools:/bin", "/base/one/more:/bin")
-    made = [key("-c a.cu", BELOW_BASE, relocation=here, environ={"PATH": path}) for path in paths]
-    assert made[0] == made[1] and len(set(made)) == 3
-
-
 def test_keys_differ_with_the_scope_and_the_path_of_nvcc():
     assert len({key("-c a.cu", scope) for scope in SCOPES}) == len(SCOPES)
     assert key("-c a.cu", nvcc="/opt/nvcc") != key("-c a.cu", nvcc="/usr/nvcc")
@@ -240,12 +229,11 @@ def test_environment_variables_are_in_no_call_key(scope):
     environ = dict.fromkeys(
         [*environment.OF_LIBC, *environment.OF_SIDE_OUTPUTS, "PATH", "CPATH", "HOME"], "/x"
     )
-    assert key("-c a.cu", scope, environ=environ) == key("-c a.cu", scope)
+    assert key("-c a.cu", scope, **environ) == key("-c a.cu", scope)
 
 
 def test_arguments_in_nvcc_prepend_flags_are_in_the_call_key_like_typed_ones():
-    call = parse("-c a.cu", NVCC_PREPEND_FLAGS="-DX")
-    assert direct.key_of(SAME_DIRECTORY, "nvcc", call, NOWHERE, {}) == key("-DX -c a.cu")
+    assert key("-c a.cu", NVCC_PREPEND_FLAGS="-DX") == key("-DX -c a.cu")
 
 
 def test_call_keys_in_another_directory_are_equal_only_in_shared_scopes(tmp_path, monkeypatch):
@@ -253,10 +241,9 @@ def test_call_keys_in_another_directory_are_equal_only_in_shared_scopes(tmp_path
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        relocation = Relocation(str(tmp_path), os.getcwd())
         line = "-c a.cu -Iinclude"
         found[name] = [
-            key(line, BELOW_BASE, relocation=relocation),
+            key(line, BELOW_BASE, checkout=os.getcwd()),
             *(
                 key("-c a.cu", scope)
                 for scope in (SAME_DIRECTORY, ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS)
@@ -273,20 +260,17 @@ def test_call_keys_in_another_directory_are_equal_only_in_shared_scopes(tmp_path
 def test_pwd_is_in_the_call_keys_of_the_same_directory_scope_only():
     for scope in SCOPES:
         is_same = not scope.startswith(SAME_DIRECTORY)
-        here = [key("-c a.cu", scope, environ={"PWD": path}) for path in ("/a", "/b")]
+        here = [key("-c a.cu", scope, PWD=path) for path in ("/a", "/b")]
         assert (here[0] == here[1]) == is_same
 
 
 def test_keys_shared_between_checkouts_are_tried_first_and_only_below_a_base_directory():
-    relocation = Relocation("/base", "/base/one")
-    below, others = (
-        [BELOW_BASE, BELOW_BASE + SAME_OUTPUTS],
-        [ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS],
-    )
-    assert direct.scopes(relocation) == [*below, *others]
-    assert all(direct.relocation_of(scope, relocation) is relocation for scope in below)
-    assert not any(direct.relocation_of(scope, relocation).checkout for scope in others)
-    assert direct.scopes(NOWHERE) == others
+    scopes = [
+        [each.scope for each in direct.make_lookup_keys(request_of("-c a.cu", checkout=checkout))]
+        for checkout in ("/base/one", "")
+    ]
+    others = [ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS]
+    assert scopes == [[BELOW_BASE, BELOW_BASE + SAME_OUTPUTS, *others], others]
 
 
 @pytest.mark.parametrize(
@@ -311,9 +295,26 @@ def test_keys_shared_between_checkouts_are_tried_first_and_only_below_a_base_dir
         ("-Xcompiler -ffile-prefix-map=/elsewhere=.", True),
     ],
 )
-def test_two_checkouts_share_a_key_only_if_prefix_maps_hide_their_paths(words: str, is_shared: bool) -> None:
+def test_two_checkouts_share_a_key_only_if_prefix_maps_hide_their_paths(
+    tmp_path, monkeypatch, words, is_shared
+):
     found = set()
     for name in ("one", "other"):
-        call = parse("-c a.cu " + words.format(base="/base", name=name))
-        found.add(direct.key_of(BELOW_BASE, "nvcc", call, Relocation("/base", f"/base/{name}"), {}))
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        line = "-c a.cu " + words.format(base=tmp_path, name=name)
+        found.add(key(line, BELOW_BASE, checkout=str(tmp_path / name)))
     assert (len(found) == 1) == is_shared
+
+
+@pytest.mark.parametrize("scope", [BELOW_BASE, ANY_DIRECTORY])
+def test_what_a_prefix_map_makes_of_the_directory_is_in_shared_keys(tmp_path, monkeypatch, scope):
+    """`-ffile-prefix-map=/base/one=.` makes `./build` of one directory, and `./other` of another."""
+    found = []
+    for folder, old in (("build", ".."), ("other", ".."), ("build", "."), ("build", "../..")):
+        (tmp_path / "one" / folder).mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(tmp_path / "one" / folder)
+        for named in (old, os.path.abspath(old)):
+            line = f"-c a.cu -Xcompiler -ffile-prefix-map={named}=."
+            found.append(key(line, scope, checkout=str(tmp_path / "one")))
+    assert len(set(found)) == len(found) - 1, "only the relative map to `..` is the same in both"

@@ -9,15 +9,13 @@ import time
 import pytest
 
 from answering import Answering
-from nvccache.files import presence, signatures
+from nvccache.files import signatures
 from nvccache.records import input_records, record
-from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import InputRecord
 from nvccache.store import sections
-from world import ENVIRON, differences, everything
+from world import ENVIRON, differences, everything, relink
 
-NOWHERE = Relocation("", "/")
 HINTS = ("signatures", "directory_signatures", "cache_signatures", "reader")
 LATER = 10 * 10**9  # nanoseconds
 
@@ -31,52 +29,33 @@ def odd_input_record(name: str) -> InputRecord:
     made.directory_signatures = [signatures.UNKNOWN]
     made.links, made.dates = [(below, "/base/one/real")], [(name, f"{name}:1:2")]
     made.plain, made.listings = [below], [(below, "4" * 64)]
-    made.duplicates = [(below, name, below)]
     made.variables, made.machine = [(name, "-")], [("native", name, "3" * 64)]
     made.sought, made.search_path = [name], f":{name}"
     return made
 
 
 @pytest.mark.parametrize("name", ["new\nline", "\udcff\udc80", "-minus"])
-@pytest.mark.parametrize("base", ["", "/base"])
-def test_input_records_with_odd_file_names_survive_encoding(name, base):
-    relocation, made = Relocation(base, "/base/one"), odd_input_record(name)
-    found = input_records.decode(input_records.encode(made, relocation), relocation)
+def test_input_records_with_odd_file_names_survive_encoding(name):
+    made = odd_input_record(name)
+    found = input_records.decode(input_records.encode(made))
     for field in {*InputRecord.__slots__} - {"cache_signatures"}:
         assert getattr(found, field) == getattr(made, field), field
-
-
-def test_an_input_record_of_one_checkout_speaks_of_the_files_of_another():
-    body = input_records.encode(odd_input_record("x"), Relocation("/base", "/base/one"))
-    found = input_records.decode(body, Relocation("/base", "/base/two"))
-    assert found.files == ["/base/two/x", "x", "/usr/x"]
-    assert (found.directories, found.plain) == (["/base/two/x"], ["/base/two/x"])
-    assert found.links == [("/base/two/x", "/base/two/real")]
-    assert found.duplicates == [("/base/two/x", "x", "/base/two/x")]
-    assert b"/base/one" not in body
-
-
-def test_relative_paths_in_an_input_record_need_a_base_directory():
-    body = input_records.encode(odd_input_record("x"), Relocation("/base", "/base/one/deep"))
-    for relocation in (NOWHERE, Relocation("/base", "/base")):
-        with pytest.raises(ValueError):
-            input_records.decode(body, relocation)
 
 
 @pytest.mark.parametrize(
     ("index", "section"),
     [(0, b"late/a.h\0"), (1, b"\xff\xff"), (2, b"0" * 192), (3, b"x\n"), (4, b"early\0"), (5, b"-x.h\0"),
-     (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (14, b"native\0\0")],
+     (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (13, b"native\0\0")],
 )  # fmt: skip
 def test_an_input_record_with_inconsistent_sections_is_refused(place, index, section):
-    parts = sections.unpack("inputs-11", input_records.encode(everything(), NOWHERE))
+    parts = sections.unpack("inputs-12", input_records.encode(everything()))
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(sections.pack("inputs-11", parts), NOWHERE)
+        input_records.decode(sections.pack("inputs-12", parts))
 
 
 def key_of(front_key: str, made: InputRecord) -> str:
-    return input_records.key_of(front_key, input_records.encode(made, NOWHERE))
+    return input_records.key_of(front_key, input_records.encode(made))
 
 
 def test_the_key_of_a_result_covers_every_input_but_no_signatures(place):
@@ -162,18 +141,12 @@ def test_another_path_variable_is_a_change_only_if_it_finds_another_program(plac
     assert differences(made, {"PATH": ""}) == []
 
 
-@pytest.mark.parametrize(("date", "is_copy"), [(5, False), (1, True)])
-def test_a_copy_of_a_header_that_gets_the_same_date_is_a_change(place, date, is_copy):
+def test_the_target_of_a_link_may_be_relative_to_the_working_directory(place):
     made = InputRecord()
-    for at, path in enumerate(("one", "other", "third")):
-        (place / path).write_text("")
-        os.utime(path, (at, at))
-    made.duplicates = presence.duplicate_headers(
-        (path, "", signatures.signature_of(path)) for path in ("one", "other", "third")
-    )
+    made.links = [("link", "late/a.h"), ("early/../link", os.path.realpath("late/a.h"))]
     assert differences(made) == []
-    os.utime("third", (date, date))
-    assert differences(made) == ([("redated", "third")] if is_copy else [])
+    relink("link", "a.cu")
+    assert differences(made) == [("moved", "link"), ("moved", "early/../link")]
 
 
 def test_files_are_read_only_if_their_signature_differs_and_once_in_a_call(place):

@@ -13,10 +13,9 @@ from nvccache import config
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.products import Answer
-from nvccache.records.record import Entry, LookupKey, Result
+from nvccache.records.record import Entry, Result
 from nvccache.records.request import Request
 from nvccache.store import eviction, store
 from nvccache.store.store import Store
@@ -43,16 +42,14 @@ def keep(cache: Store, argv: Sequence[str], basis: Sequence[str] = ()) -> Entry:
     """Record a call that made an object, by its normalized text in this directory."""
     call = parse(argv, {})
     assert isinstance(call, Invocation)
-    nowhere = Relocation("", os.getcwd())
+    request = Request("nvcc", list(argv), {}, config.load({}))
+    request.invocation = call
     given = Answer(Result())
     given.products = [(argv[-1], keys.digest_bytes(OBJECT), not call.is_query)]
     result = direct.result_of(given, [], call)
     assert result
     result.basis = list(basis)
-    lookup_key = LookupKey(
-        direct.key_of(direct.SAME_DIRECTORY, "nvcc", call, nowhere, {}), nowhere, direct.SAME_DIRECTORY
-    )
-    entry = Entry(lookup_key, input_record_of_source(), result)
+    entry = Entry(direct.make_lookup_key(request, direct.SAME_DIRECTORY), input_record_of_source(), result)
     record.add(entry, cache, time.time_ns())
     return entry
 

@@ -12,13 +12,11 @@ import pytest
 from answering import Answering
 from nvccache.files import keys, signatures
 from nvccache.records import input_records, record
-from nvccache.records.base_dir import Relocation
 from nvccache.records.record import LookupKey, Result
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from sample_entries import (
     FRONT,
-    NOWHERE,
     OTHER_FRONT,
     add,
     add_state,
@@ -154,53 +152,19 @@ def test_a_signature_of_a_file_that_just_changed_is_not_stored(header, cache, tm
     made = read(header, settled)
     made.signatures[1] = (1, 2, 3, 4, 5)
     add(cache, made)
-    (entry,) = record.all_entries(FRONT, cache)
+    (entry,) = valid_entries(cache)
     assert entry.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
 
 
 def test_a_result_is_found_by_its_name_even_if_its_inputs_changed(header, cache):
     add(cache, read(header), Result(stdout=b"x"))
-    (entry,) = record.all_entries(FRONT, cache)
+    (entry,) = valid_entries(cache)
     header.write_text("int z;\n")
     add(cache, read(header))
-    named = record.find_by_name(entry.name, NOWHERE, Store(cache.root))
+    named = record.find_by_name(entry.name, Store(cache.root))
     assert named and (named.key, named.result.stdout) == (entry.key, b"x")
     for name in ("", entry.key, f"{OTHER_FRONT.key}/{entry.key}", f"{FRONT.key}/{DIGEST}"):
-        assert record.find_by_name(name, NOWHERE, cache) is None
-
-
-def test_a_result_below_a_base_directory_is_valid_in_another_checkout(cache, tmp_path):
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x.h").write_text("int x;\n")
-    here, there = (
-        LookupKey(FRONT.key, Relocation(str(tmp_path), str(tmp_path / name))) for name in ("one", "two")
-    )
-    result = Result()
-    result.listed = [(str(tmp_path / "one" / "x.h"), "")]
-    add(cache, read(tmp_path / "one" / "x.h"), result, here)
-    (entry,) = valid_entries(cache, there)
-    assert entry.input_record.files == [str(tmp_path / "two" / "x.h")]
-    assert entry.result.listed == [(str(tmp_path / "two" / "x.h"), "")]
-    assert add(cache, read(tmp_path / "two" / "x.h"), result, there) == entry.key  # the same state
-    (tmp_path / "two" / "x.h").write_text("int y;\n")
-    assert found_key(cache, there) == ""
-    assert found_key(cache, here) == entry.key
-
-
-def test_a_result_whose_paths_lead_out_of_this_checkouts_base_is_skipped_and_kept(cache, tmp_path):
-    """There its paths lead above the base directory."""
-    base = str(tmp_path)
-    (tmp_path / "one" / "deep").mkdir(parents=True)
-    (tmp_path / "x.h").write_text("")
-    (tmp_path / "one" / "x.h").write_text("")
-    deep, flat = (LookupKey(FRONT.key, Relocation(base, place)) for place in (f"{base}/one/deep", base))
-    first = add(cache, read(tmp_path / "x.h"), lookup_key=flat)
-    second = add(cache, read(tmp_path / "one" / "x.h"), lookup_key=deep)
-    assert (stored_keys(cache, flat), found_key(cache, flat)) == ([first], first)
-    assert found_key(cache, deep) == second
-    third = add(cache, read(tmp_path / "x.h", tmp_path / "one" / "x.h"), lookup_key=flat)
-    assert keys_in(encoded(cache)) == [third, second, first]
+        assert record.find_by_name(name, cache) is None
 
 
 # What may repeat secrets of a command line.

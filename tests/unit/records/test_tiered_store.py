@@ -17,7 +17,7 @@ from nvccache.records.tiered_store import TieredStore
 from nvccache.remote.service import connect
 from nvccache.store import directory, store
 from nvccache.store.store import Store
-from sample_entries import FRONT, LATER, NOWHERE, add, add_state, encoded, read, stored_keys
+from sample_entries import FRONT, LATER, add, add_state, encoded, read, stored_keys
 from sample_entries import valid_entries as held
 
 CONTENT = b"an object"
@@ -219,7 +219,7 @@ def test_a_received_result_is_stored_with_signatures_of_local_files(there, here,
     now = Answering()
     now.since_ns += 10**12  # long after the files were made
     record.adopt(entry, here, now)
-    named = record.find_by_name(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here))
+    named = record.find_by_name(f"{FRONT.key}/{key}", without_remotes(here))
     assert named.input_record.signatures == [signatures.signature_of(str(tmp_path / "x.h"))]
     assert [each.is_received for each in valid_entries(here)] == [False]
 
@@ -237,7 +237,7 @@ def test_received_objects_are_not_uploaded_again(there, here, tier, tmp_path):
 def test_received_results_do_not_replace_local_ones(there, here, tier, tmp_path):
     """A record may claim any keys for its entries, but only counts under its own front key."""
     key = add_state(here, tmp_path / "x.h", "int x;\n", Result(stdout=b"ours"))
-    other = LookupKey(keys.digest_bytes(b"other front"), NOWHERE)
+    other = LookupKey(keys.digest_bytes(b"other front"))
     hostile = Store(str(tmp_path / "hostile"))
     add_state(hostile, tmp_path / "x.h", "int x;\n", Result(stdout=b"hostile"))
     for lookup_key in (FRONT, other):
@@ -246,7 +246,7 @@ def test_received_results_do_not_replace_local_ones(there, here, tier, tmp_path)
             if entry.is_received:
                 record.adopt(entry, here, Answering())
     assert stored_keys(without_remotes(here), other) == [key]
-    assert record.find_by_name(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
+    assert record.find_by_name(f"{FRONT.key}/{key}", without_remotes(here)).result.stdout == b"ours"
 
 
 def test_records_and_missing_blobs_are_prefetched_from_the_remote_in_one_go(here, tier):

@@ -67,7 +67,6 @@ def everything(signed: bool = True) -> InputRecord:
     made.plain = ["parts"]
     made.listings = [("parts", presence.digest_of_listing("parts"))]
     made.dates = [("late/a.h", presence.date_and_size("late/a.h"))]
-    made.duplicates = [("late/a.h", "late/a.h", "late/a.h"), ("link", "late/a.h", "late/a.h")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
     made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
     made.machine = list(MACHINE)
@@ -174,15 +173,10 @@ CHANGES = {
         [("changed", "late/a.h"), ("changed", "link"), ("redated", "late/a.h")],
     ),
     "a date": Change("dates", lambda: os.utime("late/a.h", (1, 1)), [("redated", "late/a.h")]),
-    "a copy with another date": Change(
-        "duplicates",
-        lambda: (write("copy", "late/a.h"), os.utime("copy", (1, 1)), relink("link", "copy")),
-        [("moved", "link"), ("redated", "link")],
-    ),
     "a link elsewhere": Change(
         "links",
         lambda: relink("link", "a.cu"),
-        [("changed", "link"), ("moved", "link"), ("redated", "link")],
+        [("changed", "link"), ("moved", "link")],
     ),
     "a name in a directory with a signature": Change(
         "directories", lambda: write("early/a.h"), [("appeared", "early/a.h")]

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from nvccache.machine.process import Completed
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.run.attempt import Delivery, LinesMatterError, Progress, Resources
@@ -24,7 +23,7 @@ def check(completed: Completed = QUIET, **shown) -> Report:
     """Check a compile; the result of its cudafe++ was found for text with other line numbers."""
     before, run = StageRun(1, CUDAFE), StageRun(2, COMPILE)
     before.text = ("these lines",)
-    before.entry = Entry(LookupKey("0" * 64, Relocation("", "/")), InputRecord(), Result())
+    before.entry = Entry(LookupKey("0" * 64), InputRecord(), Result())
     before.entry.result.text = ["other lines"]
     run.tool_run, run.completed = ToolRun(completed, **shown), completed
     call = SimpleNamespace(runs=[before, run], environ={}, store=None)

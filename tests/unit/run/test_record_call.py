@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvccache.files import keys
+from nvccache.run.report import Report
 from scripted_toolkit import Toolkit, cubin
 
 PLAIN = "-cubin -arch=sm_80 a.cu -o a.cubin"
@@ -78,9 +79,13 @@ def test_nondeterministic_compiles_are_not_recorded(
     assert toolkit.answer(line) is None
 
 
+def scope_of(report: Report) -> str:
+    assert report.record
+    return report.record.lookup_key.scope
+
+
 def test_a_compile_with_relative_names_is_recorded_for_its_directory_only(toolkit: Toolkit) -> None:
-    toolkit.compile()
-    assert toolkit.last_record().scope == "same_directory"
+    assert scope_of(toolkit.compile()) == "same_directory"
 
 
 @pytest.mark.parametrize(
@@ -95,13 +100,11 @@ def test_records_below_a_base_directory_are_shared_unless_the_text_names_the_dir
     toolkit: Toolkit, text: str, scope: str
 ) -> None:
     toolkit.write("a.cu", text.replace("@work@", str(toolkit.work)))
-    toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
-    assert toolkit.last_record().scope == scope
+    assert scope_of(toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))) == scope
     assert toolkit.answer(NVCCACHE_BASE_DIR=str(toolkit.folder))
 
 
 def test_a_product_that_names_its_directory_is_not_shared_with_others(toolkit: Toolkit) -> None:
     """Even though no compiled text names it."""
     toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
-    toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
-    assert toolkit.last_record().scope == "same_directory"
+    assert scope_of(toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))) == "same_directory"

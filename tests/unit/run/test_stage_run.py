@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.run.stage_run import StageRun
@@ -13,6 +12,6 @@ def test_a_result_made_from_text_with_other_line_numbers_is_recognized() -> None
     run = StageRun(0, HOST)
     run.text = ("a digest",)
     assert not run.has_other_lines
-    run.entry = Entry(LookupKey("0" * 64, Relocation("", "/")), InputRecord(), Result())
+    run.entry = Entry(LookupKey("0" * 64), InputRecord(), Result())
     run.entry.result.text = ["another"]
     assert run.has_other_lines
