@@ -69,7 +69,7 @@ def hostile() -> list[Event]:
     odd = stage(kind=f"kind {HOSTILE}", architecture=HOSTILE, where=f"where {HOSTILE}")
     here = stage(away=f"here {HOSTILE}")
     return [
-        call(odd, here, hit(), sources=[f"source {HOSTILE}"], wrong_settings=HOSTILE, **texts),
+        call(odd, here, hit(), sources=[f"source {HOSTILE}"], **texts),
         bypass(**{**texts, "reason": HOSTILE, "product": ""}),
         call(outcome=HOSTILE, sources=["x" * 100_000], product=""),
         call(stage(seconds=1e9, start=1e9), seconds=1e9, tool_saved=1e9),

@@ -57,7 +57,7 @@ trusted in place of the system's. No command and no log shows credentials.
 WRONG_TEXT = """
 ## Settings that are wrong
 
-A wrong setting costs only itself: the compile goes on with its default, and `nvccache stats` counts it.
+A wrong setting costs only itself: the compile goes on with its default.
 Every command, `nvccache doctor` and `NVCCACHE_LOG` mention it; a compile does not. Wrong are an invalid
 value, an unknown name (`NVCCACHE_MAX_SISE`), and a file that cannot be read or is not TOML, of which nothing
 counts. An invalid value turns `disable` and `readonly` on, and the other switches off. `clean` and
@@ -252,12 +252,6 @@ def outcome_page() -> str:
         "Why a stage ran here although it was sent to another machine.",
         "",
         *entries(outcomes.EXECUTOR_FAULTS),
-        "",
-        "## Wrong settings",
-        "",
-        "Counted under the setting's name, or under one of these:",
-        "",
-        *entries(outcomes.WRONG_SETTINGS),
         "",
         "## Stages",
         "",

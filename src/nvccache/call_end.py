@@ -122,7 +122,6 @@ def record(config: Config, event: Event, began: float) -> None:
 
         log.write(config.log, *[f"wrong setting: {text}" for text in log.sentences(config)])
     if config.counts_calls:
-        event.wrong_settings = config.wrong_settings
         event.seconds = time.monotonic() - began
         root = directory.Directory(config.dir)
         event.build = builds.build_of_call()

@@ -3,7 +3,7 @@
 Owns the table of settings, the body of `Config`. Each row defines a setting's environment variable, its name
 in the file, its line in `nvccache config` and its text in the reference. Part of the hot path. Files in a
 checkout are never read: a checkout must not configure the cache. An invalid setting is replaced by its
-default and reported in `problems`, for the log, the commands and the statistics. Directories follow the XDG
+default and reported in `problems`, for the log and the commands. Directories follow the XDG
 rules, as in platformdirs, which would cost 14 ms on every hit; a test compares the two.
 """
 
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from nvccache.settings_file import Problem
-
     Parser = Callable[[object, Mapping[str, str], bool], object]  # may raise ValueError with a clause
 
 PREFIX = "NVCCACHE_"
-FILE = "file"  # the origin of a value
+FILE = "file"  # the origin of a value, and a problem of the file itself
 AUTO = "auto"  # of base_dir
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 OFF = ("0", "false", "no", "off")
@@ -142,6 +140,17 @@ def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> st
     return str(raw)
 
 
+class Problem:
+    """A setting that is not as its user meant it."""
+
+    __slots__ = ("misspelled", "sentence", "setting")
+
+    def __init__(self, setting: str, sentence: str, misspelled: str = "") -> None:
+        self.setting = setting  # its name, FILE, or `unknown`
+        self.sentence = sentence  # what is wrong, and what is in force instead
+        self.misspelled = misspelled  # the name that no setting has
+
+
 SETTINGS: dict[str, Setting] = {}  # the table, in the order of the reference; `Config` fills it
 
 
@@ -220,23 +229,12 @@ class Config:
     def counts_calls(self) -> bool:
         return bool(self.dir) and not self.readonly
 
-    @property
-    def wrong_settings(self) -> str:
-        """The names of wrong settings, as the event log has them."""
-        return ",".join(sorted({problem.setting for problem in self.problems})) if self.problems else ""
-
 
 def load(environ: Mapping[str, str]) -> Config:
     """The settings in force; never raises for an invalid setting."""
     config = Config()
     file = config_file(environ)
-    in_file: Mapping[str, object] = {}
-    problems: list[Problem] = []
-    if file and os.path.lexists(file):
-        from nvccache import settings_file
-
-        in_file, problems = settings_file.read(file, SETTINGS)
-    wrong: list[tuple[str, str, str, str]] = []
+    in_file, problems = _in_file(file) if file and os.path.lexists(file) else ({}, [])
     origins: dict[str, str] = {}
     unknown = {variable for variable in environ if variable.startswith(PREFIX)}
     for name, row in SETTINGS.items():
@@ -249,18 +247,28 @@ def load(environ: Mapping[str, str]) -> Config:
                 value = row.parse(raw, environ, origin == FILE)
             except ValueError as error:  # ConfigError, or a number of more digits than Python prints
                 where = f"`{name}` in `{file}`" if origin == FILE else f"`{origin}`"
-                wrong.append((name, where, str(error), ""))
                 origin = "default"
                 value = value if row.if_wrong is None else row.if_wrong
+                switched = f"it counts as {'on' if value else 'off'}"
+                instead = switched if row.parse is as_switch else "the default is in force"
+                problems.append(Problem(name, f"{where}: {error}; {instead}"))
         vars(config)[name] = value
         origins[name] = origin
-    if wrong or unknown:
-        from nvccache import settings_file
-
-        wrong += [
-            (settings_file.UNKNOWN, f"`{variable}`", "there is no such setting", variable)
-            for variable in sorted(unknown)
-        ]
-        problems += [settings_file.Problem(*each) for each in wrong]
+    for variable in sorted(unknown):
+        problems.append(Problem("unknown", f"`{variable}`: there is no such setting", variable))
     config.origins, config.problems = origins, problems
     return config
+
+
+def _in_file(file: str) -> tuple[dict[str, object], list[Problem]]:
+    """The settings in the user's file, and its problems."""
+    from nvccache import settings_file
+
+    try:
+        values = settings_file.parse(settings_file.read(file))
+    except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is not TOML: {error}"
+        return {}, [Problem(FILE, f"`{file}` cannot be read: {why}; the defaults are in force")]
+    known = {name: value for name, value in values.items() if name in SETTINGS}
+    text = f"`{file}`: there is no setting `{{}}`"
+    return known, [Problem("unknown", text.format(name), name) for name in values if name not in SETTINGS]

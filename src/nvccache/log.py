@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 
-from nvccache.config import PREFIX, SETTINGS, as_remotes, as_switch
+from nvccache.config import PREFIX, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nvccache.config import Config
-    from nvccache.settings_file import Problem
 
 _ALIKE = 0.75
 
@@ -54,18 +53,8 @@ def _shown(character: str) -> str:
 
 
 def sentences(config: Config) -> list[str]:
-    """For each problem with a setting: what is wrong, and what is in force instead."""
-    return [_sentence(problem, config) for problem in config.problems]
-
-
-def _sentence(problem: Problem, config: Config) -> str:
-    wrong = f"{problem.where}: {problem.text}"
-    row = SETTINGS.get(problem.setting)
-    if row is None:  # an unknown name, or the file
-        return wrong + (instead_of(problem.word) if problem.word else "")
-    if row.parse is as_switch:
-        return f"{wrong}; it counts as {'on' if getattr(config, problem.setting) else 'off'}"
-    return f"{wrong}; {'no remote is used' if row.parse is as_remotes else 'the default is in force'}"
+    """For each problem with a setting: what is wrong, and what is in force or was meant instead."""
+    return [one.sentence + (instead_of(one.misspelled) if one.misspelled else "") for one in config.problems]
 
 
 def instead_of(unknown: str) -> str:

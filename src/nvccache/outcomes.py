@@ -95,9 +95,3 @@ EXECUTOR_FAULTS = {
     "failed": "the tool failed there, or its output is missing",
     "broken": "the engine or the worker cannot be used: `nvccache doctor` says why",
 }
-
-# Problems with settings that are not counted under a setting's name.
-WRONG_SETTINGS = {
-    "unknown": "there is no such setting",
-    "file": "the settings file cannot be read, or is not TOML",
-}

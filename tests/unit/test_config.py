@@ -84,6 +84,10 @@ SIZES = {
 }  # fmt: skip
 
 
+def wrong(settings):
+    return sorted({problem.setting for problem in settings.problems})
+
+
 def test_sizes_are_parsed_with_units_and_ambiguous_ones_refused():
     assert {text: config.parse_size(text) for text in SIZES} == SIZES
     for text in ("", "G", "-1", "10X", "ten", "nan", "inf", "1e30", "1 2", "10GG", "0.4B", "1e999", "0.5"):
@@ -121,7 +125,7 @@ def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
     assert getattr(settings, name) == (f"{home}/.cache/nvccache" if name == "dir" else default)
     assert settings.origins[name] == "default"
     assert settings.base_dir == "/base"
-    assert settings.wrong_settings == name
+    assert wrong(settings) == [name]
     (sentence,) = log.sentences(settings)
     assert sentence.startswith(f"`{variable}`: `{value}`")
 
@@ -149,7 +153,7 @@ def test_an_unknown_setting_variable_is_reported_with_a_suggestion(environ, vari
     (sentence,) = log.sentences(settings)
     printed = f"`{variable}`: there is no such setting"
     assert sentence == (f"{printed}; did you mean `{meant}`?" if meant else printed)
-    assert settings.wrong_settings == "unknown"
+    assert wrong(settings) == ["unknown"]
 
 
 def test_paths_are_absolute_and_know_the_home_and_the_name_of_an_nvcc_stays(
@@ -177,8 +181,8 @@ def test_a_file_that_is_not_toml_is_one_problem_and_all_defaults(environ, write_
     write_file(f'max_size = "1G"\n{text}\nlog = "/l"\n')
     settings, (sentence,) = problems_of({**environ, "NVCCACHE_JOBS": "3"})
     assert (settings.max_size, settings.log, settings.jobs) == (DEFAULT_SIZE, "", 3)
-    assert sentence.startswith("`FILE`: is not TOML: ") and sentence.endswith("; the defaults are in force")
-    assert settings.wrong_settings == "file"
+    assert sentence.startswith("`FILE` cannot be read: it is not TOML: ")
+    assert sentence.endswith("; the defaults are in force") and wrong(settings) == ["file"]
 
 
 def test_wrong_values_and_unknown_names_of_the_file_are_problems(environ, write_file):
@@ -186,7 +190,7 @@ def test_wrong_values_and_unknown_names_of_the_file_are_problems(environ, write_
     text += 'readonly = true\nmax_sise = "1G"\n'
     write_file(f'{text}[table]\nlog = "/x"\n')
     settings, printed = problems_of(environ)
-    assert settings.readonly and settings.wrong_settings == "base_dir,jobs,log,max_size,unknown"
+    assert settings.readonly and wrong(settings) == ["base_dir", "jobs", "log", "max_size", "unknown"]
     assert printed[:2] == [
         "`FILE`: there is no setting `max_sise`; did you mean `max_size`?",
         "`FILE`: there is no setting `table`",
@@ -212,7 +216,7 @@ def test_a_special_file_in_place_of_the_settings_file_does_not_block(environ, pu
     put(path)
     settings, printed = problems_of(environ)
     assert settings.max_size == DEFAULT_SIZE
-    assert printed[0].startswith("`FILE`: cannot be read")
+    assert printed[0].startswith("`FILE` cannot be read")
 
 
 @pytest.mark.parametrize("home", [None, "", "~", "relative/home"])
@@ -224,7 +228,7 @@ def test_without_a_home_directory_there_is_no_cache(monkeypatch, home):
     assert (settings.dir, settings.problems, config.config_file(environ)) == ("", [], "")
     assert not settings.counts_calls
     settings = config.load({**environ, "NVCCACHE_LOG": "~/log", "NVCCACHE_DIR": "/c"})
-    assert (settings.dir, settings.log, settings.wrong_settings) == ("/c", "", "log")
+    assert (settings.dir, settings.log, wrong(settings)) == ("/c", "", ["log"])
     assert settings.counts_calls
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir="relative"))
     assert config.load({}).dir == ""
@@ -239,6 +243,6 @@ def test_every_path_is_absolute_or_not_there(environ, tmp_path, monkeypatch):
     paths = {name: row.variable for name, row in config.SETTINGS.items() if row.parse in PATHS}
     settings = config.load({**environ, **dict.fromkeys(paths.values(), "sub/x")})
     assert {"dir", "nvcc", "log"} <= paths.keys()
-    assert settings.wrong_settings == ",".join(sorted(paths))
+    assert wrong(settings) == sorted(paths)
     for name in paths:
         assert getattr(settings, name) == "" or os.path.isabs(getattr(settings, name))

@@ -79,10 +79,10 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
     assert settings.remote == ""
     (sentence,) = log.sentences(settings)
     assert sentence.startswith("`NVCCACHE_REMOTE`: ")
-    assert sentence.endswith("; no remote is used")
+    assert sentence.endswith("; the default is in force")
     assert "SECRET" not in sentence
     assert "SECRET" not in remote_url.masked(text)
-    assert settings.wrong_settings == "remote"
+    assert [each.setting for each in settings.problems] == ["remote"]
 
 
 def test_an_invalid_remote_is_named_by_number_with_a_valid_form() -> None:

@@ -74,13 +74,13 @@ struct replay_product {
 };
 _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
-#define REPLAY_BUCKET "replay-v18"
+#define REPLAY_BUCKET "replay-v19"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 #define TEMPORARY "tmp"
 #define JOURNAL "journal"
-#define LOG "calls-v10.log"
+#define LOG "calls-v11.log"
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
 #define LARGEST_RECORD 67108864

@@ -59,7 +59,8 @@ def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
     elif as_json:
         rows = settings.SETTINGS.items()
         document = {"settings": {name: {**facts[name], "variable": row.variable} for name, row in rows}}
-        problems = [{"setting": one.setting, "where": one.where, "text": one.text} for one in loaded.problems]
+        sentences = zip(loaded.problems, log.sentences(loaded), strict=True)
+        problems = [{"setting": problem.setting, "text": text} for problem, text in sentences]
         is_there = bool(path) and os.path.exists(path)
         say_json({**document, "file": path or None, "file_exists": is_there, "problems": problems})
     elif name:
@@ -95,7 +96,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
             "there is no settings file, because there is no home directory", "set `XDG_CONFIG_HOME`"
         )
     try:
-        text = settings_file.read_bytes(path).decode() if os.path.lexists(path) else ""
+        text = settings_file.read(path) if os.path.lexists(path) else ""
         before = settings_file.parse(text)
         after = {key: kept for key, kept in before.items() if key != name}
         line = ""

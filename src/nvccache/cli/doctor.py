@@ -84,8 +84,8 @@ def _all(
 
 
 def check_settings(settings: Config) -> Iterator[Finding]:
-    for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
-        yield Finding(BAD, "settings", text, (f"to fix it: correct {problem.where}",))
+    for sentence in log.sentences(settings):
+        yield Finding(BAD, "settings", sentence)
 
 
 def check_installation() -> Iterator[Finding]:

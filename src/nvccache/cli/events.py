@@ -44,7 +44,6 @@ def to_json(event: Event) -> dict[str, Any]:
         **event.values(),
         "overhead": event_log.overhead(event),
         "details": list(event.details),
-        "wrong_settings": [name for name in event.wrong_settings.split(",") if name],
         "remote": {**event.remote.values(), "faults": list(event.remote.faults)} if event.remote else None,
         "stages": stages,
     }

@@ -27,7 +27,7 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
     """Raises Failure if one of these is wrong: its default must not decide what is removed."""
     for problem in settings.problems:
         if problem.setting in (*names, "file"):
-            raise Failure(f"{problem.where}: {problem.text}; nothing was removed")
+            raise Failure("nothing was removed, because of this setting")
 
 
 def warn_if_not_counted(settings: Config) -> None:

@@ -167,8 +167,7 @@ def summary(statistics: Figures, root: str, last: Sequence[Event]) -> list[str]:
         paused = "; none are sent now" if statistics["executor_outage"] else ""
         detail = f"stages sent, {executor['came_back']} came back{paused}"
         rows.append(("other machines", str(executor["sent"]), detail))
-    problems = {f"with wrong setting `{name}`": n for name, n in statistics["wrong_settings"].items()}
-    problems[outcomes.FAULT] = calls[outcomes.FAULT]
+    problems = {outcomes.FAULT: calls[outcomes.FAULT]}
     for faults in (statistics["store_faults"], remote["faults"]):
         for word, count in faults.items():
             problems[word] = problems.get(word, 0) + count

@@ -108,7 +108,7 @@ def add(
         "reader": b"".join(number.to_bytes(4, sys.byteorder) for number in numbers),
         "products": products,
     }
-    line, stderr = _event_line(answer, config), answer.result.stderr
+    line, stderr = _event_line(answer), answer.result.stderr
     boot = signatures.of_boot() if input_record.machine else ""
     head: dict[str, int | bytes] = {
         **process,
@@ -363,11 +363,10 @@ def _standard_output(answer: Answer, cache: Store) -> bytes | None:
     return answer.result.stdout
 
 
-def _event_line(answer: Answer, config: Config) -> bytes:
+def _event_line(answer: Answer) -> bytes:
     """What is the same in the event of each replay."""
     event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
     event.directory, event.sources = os.getcwd(), answer.sources
     event.product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")
-    event.wrong_settings, event.tool_saved = config.wrong_settings, answer.result.seconds
-    event.replayed = answer.result.stages
+    event.tool_saved, event.replayed = answer.result.seconds, answer.result.stages
     return os.fsencode(event_line.end_of_line(event))

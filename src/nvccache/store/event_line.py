@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound="Record")
 
 FOLDER = "journal"
-LOGS = "calls-v10."
+LOGS = "calls-v11."
 LOG = f"{LOGS}log"
 LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand calls
 PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
@@ -150,7 +150,6 @@ class Event(Record):
     cause: str = ""  # why the call was not replayed
     details: Sequence[str] = ()  # further causes
     store_fault: str = ""  # of outcomes.STORE_FAULTS, or empty
-    wrong_settings: str = ""  # the invalid settings, replaced by their defaults; separated by commas
     tool_saved: float = 0.0  # CPU seconds of the tools that did not run
     overhead: float = 0.0  # CPU seconds of nvccache itself; 0 for a replay, which takes `seconds`
     remote: RemoteUse | None = None  # None if no remote was queried

@@ -1,7 +1,7 @@
 """The totals of all calls.
 
     $NVCCACHE_DIR/journal/
-      totals-v3.json         the totals, the last log in them, and since when calls are counted
+      totals-v4.json         the totals, the last log in them, and since when calls are counted
 
 The call that finds the log large renames it, and adds the log renamed before to the totals: nobody writes to
 that one any more. Logs before that one are removed. Readers add the logs that are not in the totals yet, and
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Totals = dict[str, Any]  # nested; the leaves are numbers
 
-_TOTALS = "totals-v3.json"
+_TOTALS = "totals-v4.json"
 _LOCK, _LOCK_SECONDS = "journal", 10.0
 _NO_STAGES = dict.fromkeys(("hit", "miss", "replayed", "seconds", "seconds_saved"), 0)
 
@@ -148,7 +148,6 @@ def _totals_of_event(event: Event) -> Totals:
         "calls": {event.outcome: 1},
         "bypass_reasons": {event.reason: 1} if event.outcome == outcomes.BYPASS else {},
         "store_faults": {event.store_fault: 1} if event.store_fault else {},
-        "wrong_settings": {name: 1 for name in event.wrong_settings.split(",") if name},
         "seconds_saved": event.tool_saved,
         "seconds_spent": sum(map(events.tool_spent, event.stages)),
         "seconds_overhead": events.overhead(event),
@@ -182,7 +181,7 @@ def _document(stored: _Stored, stages: Iterable[str]) -> Totals:
     """The totals with zeros where there is nothing, in the shape that `stats` prints."""
     document: Totals = {
         "calls": dict.fromkeys(outcomes.OUTCOMES, 0),
-        **{name: {} for name in ("bypass_reasons", "store_faults", "wrong_settings")},
+        **{name: {} for name in ("bypass_reasons", "store_faults")},
         **dict.fromkeys(("seconds_spent", "seconds_saved", "seconds_overhead"), 0),
         "remote": {**_totals_of_remote(RemoteUse(0, 0, 0, 0)), "faults": {}},
         "executor": {"sent": 0, "came_back": 0, "reasons": {}},

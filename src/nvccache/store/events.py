@@ -1,8 +1,8 @@
 """Reads the event log: one event per call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v10.log          one line per call (event_line.py)
-      calls-v10.<time>.log   the last two before, renamed at 4 MiB
+      calls-v11.log          one line per call (event_line.py)
+      calls-v11.<time>.log   the last two before, renamed at 4 MiB
 
 Says which calls are one build. Lines that are not complete and well-formed are
 skipped.

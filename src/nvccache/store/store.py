@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v18/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
+      replay-v19/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
       record-v8/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v8", "memo-v1", "replay-v18", "object-v10"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v8", "memo-v1", "replay-v19", "object-v10"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"

@@ -5,7 +5,6 @@ Strict mode is on: a setting that is wrong is no fault of ours.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -46,9 +45,7 @@ def test_a_wrong_setting_is_logged_and_costs_a_compile_nothing(primed: tuple[Wor
         path.unlink()
     text = log.read_text()
     log.unlink()
-    assert "wrong setting: `NVCCACHE_MAX_SIZE`" in text and f"`{path}`: is not TOML" in text
-    shown = command(workspace, "stats", "--json")
-    assert json.loads(shown.stdout)["wrong_settings"] == {"file": 1, "max_size": 1}
+    assert "wrong setting: `NVCCACHE_MAX_SIZE`" in text and f"`{path}` cannot be read: it is not TOML" in text
 
 
 def test_a_size_limit_of_zero_means_no_limit(workspace: Workspace) -> None:

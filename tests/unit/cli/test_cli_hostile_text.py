@@ -36,7 +36,7 @@ def test_commands_print_no_control_characters_from_names_or_settings(
     product, word = os.path.abspath(HOSTILE), HOSTILE.replace("\n", "").replace("\t", "")
     for outcome in (outcomes.MISS, outcomes.BYPASS, word):
         call = event(outcome, word, [(word, True, 1.0)], product=product, store_fault=word)
-        call.directory, call.sources, call.cause, call.wrong_settings = product, [product], HOSTILE, word
+        call.directory, call.sources, call.cause = product, [product], HOSTILE
         call.stages[0].architecture, call.details = word, [HOSTILE]
         call.remote = RemoteUse(1, 1, 1, 1.0, (word.replace(",", ""),))
         event_line.append(root, call)

@@ -209,7 +209,6 @@ def test_a_directory_without_cuda_or_cmake_has_nothing_to_fix(programs):
 def test_doctor_reports_a_wrong_setting_with_its_fix(cache_dir):
     (wrong,) = doctor.check_settings(config.load({**os.environ, "NVCCACHE_REMOTE": "file://shared,rw"}))
     assert wrong.state == BAD and "it has no absolute path" in wrong.text
-    assert wrong.details == ("to fix it: correct `NVCCACHE_REMOTE`",)
 
 
 def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypatch):

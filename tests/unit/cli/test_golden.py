@@ -85,7 +85,7 @@ def two_builds(root):
     for ago, source in ((3600, "a.cu"), (3590, "b.cu"), (3580, "a.cu")):
         log(root, outcomes.MISS, "a.o", ago=ago, sources=[source], build=f"{ago}", **changed)
     log(root, outcomes.PARTIAL_HIT, "b.o", ago=3570, sources=["b.cu"], **changed)
-    log(root, outcomes.BYPASS, ago=3000, reason="library", store_fault="disk_full", wrong_settings="max_size")
+    log(root, outcomes.BYPASS, ago=3000, reason="library", store_fault="disk_full")
     log(root, outcomes.BYPASS, ago=3000, reason="of_tomorrow")
     log(root, outcomes.QUERY_HIT, ago=2999)
     log(root, "of_tomorrow", ago=2999)

@@ -35,7 +35,7 @@ def test_an_event_survives_writing_and_parsing_its_log_line(where, away, why_her
     made = event(outcomes.BYPASS, "library", started=1000.25, seconds=2.5, product=product, pid=4711)
     made.directory, made.sources, made.cause = "/cwd\udcff", ["a.cu", "b\x1f\x1e.cu"], "`x.h` changed"
     made.details = ["`y.h`\tchanged", ""]
-    made.build, made.tool_saved, made.wrong_settings = "7-1", 3.0, "jobs,max_size"
+    made.build, made.tool_saved = "7-1", 3.0
     made.remote = RemoteUse(5, 3, 2048, 0.25, ("timeout", "tls"))
     stage = StageEvent("cicc", RAN, 2.0, "compute_80", 1.5)
     stage.start, stage.slot = 0.125, 3

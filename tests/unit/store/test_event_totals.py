@@ -75,12 +75,11 @@ def test_totals_sum_the_events_of_all_calls(cache_dir):
 
 def test_storage_faults_and_wrong_settings_are_counted(cache_dir):
     call = made("/a.o")
-    call.store_fault, call.wrong_settings = "disk_full", "jobs,max_size"
+    call.store_fault = "disk_full"
     event_line.append(cache_dir, call)
     event_line.append(cache_dir, made("/b.o"))
     totals = event_totals.read(cache_dir, KINDS)
     assert totals["store_faults"] == {"disk_full": 1}
-    assert totals["wrong_settings"] == {"jobs": 1, "max_size": 1}
 
 
 REMOTE = "grpc://h:1"
