@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -191,3 +193,21 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
     assert "No space left" in cache.fault_message
     assert cache.fault == "disk_full"
     assert not list((root / "tmp").glob("*"))
+
+
+LOADS = """
+import sys
+from nvccache.store.store import BLOB, Store
+cache, content = Store(sys.argv[1]), bytes(10_000)
+cache.add_blob("ab" * 32, content, compress=True)
+print("typing" in sys.modules, "platform" in sys.modules)
+import zstandard
+with open(cache.path(BLOB, "ab" * 32) + ".zst", "rb") as stream:
+    assert zstandard.decompress(stream.read()) == content
+"""
+
+
+def test_compressing_loads_zstandard_s_c_module_alone(root):
+    """The package takes as long to load as compressing two megabytes."""
+    argv = [sys.executable, "-c", LOADS, str(root)]
+    assert subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout == "False False\n"
