@@ -17,7 +17,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.pool import ThreadPool
 from typing import TypeGuard
 
@@ -40,7 +40,6 @@ _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 60.0  # no call waits for it, and a large object takes long on a slow line
 _STALL_SECONDS = 90.0  # without a finished item: a request to a server that drips may never end
 _AT_ONCE = 6  # concurrent requests
-_ITEMS_AT_A_TIME = 512
 
 
 @dataclass(slots=True)
@@ -68,26 +67,21 @@ class Sender:
         refused = f"; gave up {self.refused}" if self.refused else ""
         return f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"
 
-    def send_pending(self, progress: Callable[[int, int], None] = lambda done, of: None) -> bool:
+    def send_pending(self) -> bool:
         """Send until the queue is empty or the remote fails; whether anything was queued. Raises OSError."""
+        uploads.remove_stale(self._root, self._remote.identity)
         is_any = False
         while self.has_more():
             is_any = True
             # The newest first: an object that never gets through a slow line does not block later ones.
-            items = uploads.queued(self._root, self._remote.identity)[-_ITEMS_AT_A_TIME:]
-            done: set[Item] = set()
+            items = uploads.queued(self._root, self._remote.identity)[::-1]
             # Records refer to blobs: they come last.
             for is_record in (False, True):
-                for item in self._send_all(
-                    [item for item in items if (item[0] == store.RECORD) == is_record]
-                ):
-                    done.add(item)
-                    progress(len(done), len(items))
-            uploads.remove(self._root, self._remote.identity, done)
+                self._send_all([item for item in items if (item[0] == store.RECORD) == is_record])
         return is_any
 
-    def _send_all(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Send items; yields those that are done, which are all unless the remote fails."""
+    def _send_all(self, items: Sequence[Item]) -> None:
+        """Send items, and take those out of the queue that are done: all, unless the remote fails."""
         if not items or self.fault:
             return
         pool = ThreadPool(min(_AT_ONCE, len(items)))  # of daemons: the process can end before a request does
@@ -101,7 +95,7 @@ class Sender:
                 self.refused += error is not None
                 self.objects += size > 0
                 self.bytes += size
-                yield item
+                uploads.remove(self._root, self._remote.identity, item)
         except (ServiceError, multiprocessing.TimeoutError) as error:
             self.fault = error if isinstance(error, ServiceError) else ServiceError("timeout")
             if self.fault.is_lasting:
@@ -174,8 +168,8 @@ def main(arguments: list[str]) -> None:
         while lock is not None:
             # A build's next call is about to queue more, and would start another uploader.
             quiet_since = time.monotonic()
-            while time.monotonic() < quiet_since + _LINGER_SECONDS and not all(
-                each.fault for each in senders
+            while time.monotonic() < quiet_since + _LINGER_SECONDS and any(
+                not each.fault for each in senders
             ):
                 if any(sender.send_pending() for sender in senders):
                     quiet_since = time.monotonic()

@@ -1,21 +1,22 @@
-"""The queue of uploads on disk, and the start of the uploader.
+"""What is queued for remotes, and the start of the uploader.
 
     $NVCCACHE_DIR/remote/
-      queue   a line `<remote> <bucket> <key>` for each object and remote
-      lock    held by the uploader
+      <remote>/<bucket>.<key>    an empty file for each object to be sent there
+      lock                       held by the uploader
 
-`<remote>` is the identity of a remote, 16 hexadecimal digits that disclose no credentials. Calls append what
-they publish; the uploader (records/send_queued.py) removes what it has sent. Both lock the file meanwhile.
+`<remote>` is the identity of a remote, 16 hexadecimal digits that disclose no credentials. Calls add what
+they publish; the uploader (records/send_queued.py) removes what it has sent.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping
 
 from nvccache.config import Config
-from nvccache.files import flock, untrusted
+from nvccache.files import flock
 from nvccache.remote import outages
 from nvccache.store import directory as directories
 from nvccache.store import locks
@@ -23,10 +24,9 @@ from nvccache.store.directory import Directory, StoreError
 
 Item = tuple[str, str]  # bucket and key
 
-_QUEUE, _LOCK = "remote/queue", "remote/lock"
+_FOLDER = "remote"
 _PROGRAM = "nvccache.records.send_queued"
-_LARGEST = 1 << 22  # bytes of the queue
-_SECONDS = 1.0  # to wait for the lock of the queue, which is held for a moment
+_STALE_SECONDS = 86400.0  # after which an item is not sent any more: its remote has not been reached for long
 
 
 def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str]) -> None:
@@ -45,26 +45,14 @@ def is_left_alone(identity: str) -> bool:
 
 
 def enqueue(root: Directory, identities: Iterable[str], items: Iterable[Item]) -> bool:
-    """Queue items for remotes; False if there are none, or the queue cannot be written.
-
-    A queue that has grown too large is dropped: its remote has not been reached for long.
-    """
-    wanted = list(dict.fromkeys(items))
-    lines = [f"{remote} {bucket} {key}\n" for remote in identities for bucket, key in wanted]
-    if not lines:
-        return False
+    """Queue items for remotes; False if there are none, or the queue cannot be written."""
+    paths = [_path(identity, item) for item in items for identity in identities]
     try:
-        descriptor = locks.acquire(root, _QUEUE, _SECONDS)
-        try:
-            if os.lseek(descriptor, 0, os.SEEK_END) > _LARGEST:
-                os.ftruncate(descriptor, 0)
-                os.lseek(descriptor, 0, os.SEEK_SET)
-            untrusted.write_all(descriptor, "".join(lines).encode())
-        finally:
-            flock.release(descriptor)
+        for path in paths:
+            os.close(root.open(path, os.O_RDWR, make=True, for_writers=True)[0])
     except (OSError, StoreError):
         return False
-    return True
+    return bool(paths)
 
 
 def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -> bool:
@@ -92,33 +80,32 @@ def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -
 def take_lock(root: Directory, seconds: float = 0.0) -> int | None:
     """A descriptor that holds the uploader's lock, or None after `seconds`. Raises OSError and StoreError."""
     with contextlib.suppress(TimeoutError):
-        return locks.acquire(root, _LOCK, seconds)
+        return locks.acquire(root, f"{_FOLDER}/lock", seconds, flock.take)
     return None
 
 
 def queued(cache: str | Directory, identity: str) -> list[Item]:
     """What is to be sent to a remote, the oldest first; what cannot be read counts as nothing."""
     try:
-        content, _ = directories.at(cache).read(_QUEUE)
+        listed = directories.at(cache).list(f"{_FOLDER}/{identity}")
     except (OSError, StoreError):
         return []
-    return list(dict.fromkeys((bucket, key) for remote, bucket, key in _lines(content) if remote == identity))
+    listed.sort(key=lambda each: (each[1].st_mtime_ns, each[0]))
+    return [(bucket, key) for bucket, dot, key in (name.partition(".") for name, _ in listed) if dot]
 
 
-def remove(root: Directory, identity: str, items: Collection[Item]) -> None:
-    """Take items for a remote out of the queue. Raises OSError."""
-    descriptor = locks.acquire(root, _QUEUE, _SECONDS)
-    try:
-        content = untrusted.read_all(descriptor, 2 * _LARGEST)
-        rest = [line for line in _lines(content) if line[0] != identity or line[1:] not in items]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        os.ftruncate(descriptor, 0)
-        untrusted.write_all(descriptor, "".join([f"{' '.join(line)}\n" for line in rest]).encode())
-    finally:
-        flock.release(descriptor)
+def remove(root: Directory, identity: str, item: Item) -> None:
+    """Take an item for a remote out of the queue. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        root.unlink(_path(identity, item))
 
 
-def _lines(content: bytes) -> list[tuple[str, str, str]]:
-    """Identity, bucket and key of each line; others are cut off, or of an earlier version."""
-    fields = [line.split(" ") for line in content.decode(errors="replace").split("\n")]
-    return [(each[0], each[1], each[2]) for each in fields if len(each) == 3]
+def remove_stale(root: Directory, identity: str) -> None:
+    """Take out what has been waiting for more than a day. Raises OSError."""
+    for name, status in root.list(f"{_FOLDER}/{identity}"):
+        if time.time() - status.st_mtime > _STALE_SECONDS:
+            root.unlink(f"{_FOLDER}/{identity}/{name}")
+
+
+def _path(identity: str, item: Item) -> str:
+    return f"{_FOLDER}/{identity}/{'.'.join(item)}"

@@ -60,8 +60,7 @@ class Machine(Workspace):
 
     def has_queued(self) -> bool:
         """Whether something waits to be sent."""
-        queue = self.cache / "remote" / "queue"
-        return queue.exists() and queue.stat().st_size > 0
+        return any(self.cache.glob("remote/*/*"))
 
     def wait_for_uploader(self) -> None:
         """Wait until no process sends, whatever is left."""

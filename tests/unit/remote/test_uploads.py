@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from concurrent.futures import ThreadPoolExecutor
+import time
 
 import pytest
 
@@ -76,54 +75,28 @@ def test_no_uploader_is_started_while_no_remote_can_be_written(send_soon, starte
     assert len(started) == 1
 
 
-def test_concurrent_processes_lose_no_queued_uploads(directory):
-    def enqueue_many(first):
-        for number in range(first, first + 50):
-            uploads.enqueue(Directory(directory.path), [FAR], [("blob-v1", f"{number:064x}")])
-
-    with ThreadPoolExecutor(4) as workers:  # each opens the queue by itself, as a process does
-        list(workers.map(enqueue_many, (0, 50, 100, 150)))
-    assert len(uploads.queued(directory, FAR)) == 200
-
-
 def test_items_that_were_sent_leave_the_queue_and_others_stay(directory):
     uploads.enqueue(directory, [FAR, SECOND], ITEMS)
-    uploads.remove(directory, FAR, {ITEMS[0]})
+    for _ in ("by us", "by another process"):
+        uploads.remove(directory, FAR, ITEMS[0])
     assert uploads.queued(directory, FAR) == [ITEMS[1]]
     assert uploads.queued(directory, SECOND) == ITEMS
-    uploads.remove(directory, FAR, {ITEMS[1]})
-    uploads.remove(directory, SECOND, set(ITEMS))
-    assert directory.status("remote/queue").st_size == 0
 
 
-def test_queue_that_was_not_sent_for_long_is_dropped(directory, monkeypatch):
-    monkeypatch.setattr(uploads, "_LARGEST", 150)
+def test_items_leave_in_the_order_in_which_they_came_and_after_a_day_unsent(directory):
     uploads.enqueue(directory, [FAR], ITEMS)
-    assert uploads.enqueue(directory, [FAR, SECOND], ITEMS[:1])
-    assert uploads.queued(directory, FAR) == uploads.queued(directory, SECOND) == ITEMS[:1]
+    now = time.time()
+    for item, age in zip(ITEMS, (80_000, 90_000), strict=True):
+        os.utime(f"{directory.path}/{uploads._path(FAR, item)}", (now - age, now - age))
+    assert uploads.queued(directory, FAR) == ITEMS[::-1]
+    uploads.remove_stale(directory, FAR)
+    assert uploads.queued(directory, FAR) == ITEMS[:1]
 
 
-def test_a_full_disk_while_queueing_costs_only_that_upload(directory, monkeypatch):
-    uploads.enqueue(directory, [FAR], ITEMS[:1])
-
-    def fail(descriptor, content):
-        os.write(descriptor, content[:20])
-        raise OSError(errno.ENOSPC, "no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(uploads.untrusted, "write_all", fail)
-        assert not uploads.enqueue(directory, [FAR], ITEMS)
-    uploads.enqueue(directory, [SECOND], ITEMS[1:])  # its line is behind half of one
-    uploads.enqueue(directory, [FAR], ITEMS[1:])
-    assert uploads.queued(directory, FAR) == ITEMS
-
-
-@pytest.mark.parametrize("line", [f"1 {FAR} blob-v1 {KEY}", f"{FAR} blob-v1", "", "\xff"])
-def test_a_malformed_line_in_the_upload_queue_is_ignored_and_removed(directory, line):
-    directory.write("remote/queue", f"{line}\n{FAR} blob-v1 {KEY}\n".encode())
-    assert uploads.queued(directory, FAR) == [("blob-v1", KEY)]
-    uploads.remove(directory, FAR, {("blob-v1", KEY)})
-    assert directory.status("remote/queue").st_size == 0
+def test_a_queue_that_cannot_be_written_costs_only_the_upload(directory):
+    directory.write("remote/" + FAR, b"no folder")
+    assert not uploads.enqueue(directory, [FAR], ITEMS)
+    assert uploads.queued(directory, FAR) == []
 
 
 def test_uploader_inherits_the_lock_and_no_second_one_is_started(directory, started):
