@@ -29,7 +29,7 @@ PLACES = (
     ("remote/service.py", "    from nvccache.remote.object_store"),
     ("remote_url.py", '    "file": Scheme('),
     ("cli/hello.py", ""),
-    ("cli/names.py", '    "clean": '),
+    ("cli/__init__.py", '    "clean": '),
 )
 Run = Callable[..., str]
 

@@ -19,8 +19,8 @@ import click
 import reference
 
 from nvccache import config
+from nvccache.cli import COMMANDS
 from nvccache.cli.group import STATUSES, commands
-from nvccache.cli.names import COMMANDS
 
 PAGE = os.path.join(os.path.dirname(reference.REFERENCE), "man", "nvccache.1")
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 import click
 
 from nvccache import config, outcomes, remote_url
+from nvccache.cli import COMMANDS
 from nvccache.cli.group import STATUSES, commands
-from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
 
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reference")

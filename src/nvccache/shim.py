@@ -50,7 +50,7 @@ def role() -> Callable[[], int]:
         del argv[0]
     if argv and "/" in argv[0] and argv[0][0] != "-":  # CMake passes a path; no command has a slash
         return lambda: _compile(argv[0], argv[1:])
-    from nvccache.cli.names import COMMANDS
+    from nvccache.cli import COMMANDS
 
     if not argv or argv[0] in COMMANDS or not _is_compiler(*argv):
         from nvccache import cli

@@ -1,9 +1,23 @@
 """The commands of `nvccache`: with report/command.py, all that imports click.
 
-Importing this package loads no command, so that the shim can look up a name in `names` for free.
+Importing this package loads nothing else: the shim looks up each name in COMMANDS before it searches for a
+compiler of that name. To add one: docs/development/extending.md.
 """
 
 from __future__ import annotations
+
+# Command -> the module whose function of the same name is the command.
+COMMANDS = {
+    "stats": "nvccache.cli.stats",
+    "explain": "nvccache.cli.explain",
+    "report": "nvccache.report.command",
+    "doctor": "nvccache.cli.doctor",
+    "events": "nvccache.cli.events",
+    "install": "nvccache.cli.install",
+    "config": "nvccache.cli.config",
+    "clean": "nvccache.cli.clean",
+    "remote": "nvccache.cli.remotes",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

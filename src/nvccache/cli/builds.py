@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nvccache import outcomes
-from nvccache.cli.output import duration, format_count
+from nvccache.cli.output import format_count, format_seconds
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import Event
 
@@ -69,11 +69,11 @@ def headline(calls: Sequence[Event], is_with_cause: bool = True) -> str:
     if not calls:
         return "no compile is recorded"
     build, found = summarize(calls), causes(calls)
-    text = f"{format_count(build['compiles'], 'compile')} in {duration(build['elapsed'])}"
+    text = f"{format_count(build['compiles'], 'compile')} in {format_seconds(build['elapsed'])}"
     if build["seconds_saved"] or build["seconds_spent"]:
         text += f", {reused(build)}"
     if not build["seconds_saved"] and build["seconds_overhead"]:
-        text += f", {duration(build['seconds_overhead'])} of overhead"
+        text += f", {format_seconds(build['seconds_overhead'])} of overhead"
     has_cause = is_with_cause and found and found[0]["cause"] != UNCHANGED
     return text + (f"; {relative(found[0]['cause'])}" if has_cause else "")
 

@@ -1,6 +1,6 @@
 """The checks of `nvccache doctor` for the cache directory: can a compile store, lock and count there?
 
-A probe is created in each part that exists, and removed. A foreign directory is left alone. With
+A probe is written and removed. A foreign directory is left alone. With
 `--check-files`, every record and blob of this version is compared with its sums; a compile checks only what
 it uses, and makes what is damaged again. docs/how-to/shared-cache.md says how caches are shared.
 """
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import BAD, GOOD, ODD, Finding, format_count, format_size
 from nvccache.config import Config
-from nvccache.files import flock, keys
+from nvccache.files import keys
 from nvccache.records import replay_layout
-from nvccache.store import directory, eviction, locks, store
+from nvccache.store import directory, eviction, store
 from nvccache.store.directory import Directory, NoCacheError
 from nvccache.store.store import COMPRESSED, Store
 
@@ -49,9 +49,9 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         top.prepare()
         for name in (".", "tmp", "journal", "locks", *store.BUCKETS):
             part = os.path.normpath(f"{root}/{name}")
-            _try_part(top, name)
-        part, probe = root, os.urandom(16).hex()
-        flock.release(locks.acquire(top, probe, 1.0, locks.with_filelock))
+            _check_part(top, name, part)
+        part, probe = root, f"tmp/{os.urandom(16).hex()}"  # a name that `clean` removes
+        top.write(probe, b"probe")
         top.unlink(probe)
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -66,19 +66,13 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         yield Finding(ODD, "trust", text)
 
 
-def _try_part(top: Directory, name: str) -> None:
-    """Create a file in a part of the cache as storing does, unless the part is missing; raises OSError."""
-    # If this is killed, `clean` removes files with such names.
-    probe = os.path.normpath(f"{name}/{os.urandom(16).hex()}")
+def _check_part(top: Directory, name: str, path: str) -> None:
+    """Raises OSError if a part of the cache is there and cannot be written to."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(top.status(name).st_mode):
             raise OSError(errno.ENOTDIR, "it is a link, or not a directory")
-        descriptor, _ = top.open(probe, os.O_WRONLY, make=True)
-        try:
-            os.write(descriptor, b"probe")
-        finally:
-            os.close(descriptor)
-            top.unlink(probe)
+        if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _owner_of(path: str) -> str:

@@ -6,6 +6,7 @@ that setting alone; otherwise the file is left to its author.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -20,10 +21,10 @@ from nvccache.cli.output import (
     WrongUsage,
     format_size,
     json_option,
-    replace_file,
     say,
     say_json,
     warn,
+    write_failure,
 )
 from nvccache.config import Config
 
@@ -114,7 +115,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
         raise Failure(f"`{name}` is unchanged in `{path}`: {why}") from None
     if new != text:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        replace_file(path, new, 0o600)
+        _replace(path, new)
     shown = our_settings.display_value(name, after.get(name))
     if as_json:
         say_json({"file": path, "setting": name, "value": shown, "was_set": name in before})
@@ -124,3 +125,22 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
         say(f"removed `{name}` from `{path}`" if name in before else f"`{name}` is not set in `{path}`")
     if row.variable in os.environ:
         warn(f"`{row.variable}` is set in the environment, which takes precedence")
+
+
+def _replace(path: str, text: str) -> None:
+    """Write a file as a whole, so that a full disk leaves the old one, whose mode stays; raises Failure."""
+    target = os.path.realpath(path)
+    new = f"{target}.{os.getpid()}"
+    try:
+        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o600
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            os.fchmod(descriptor, mode)
+            stream.write(text)
+            stream.flush()
+            os.fsync(descriptor)
+        os.replace(new, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise write_failure(path, error) from None

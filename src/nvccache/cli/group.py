@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import sys
 import traceback
@@ -17,7 +18,7 @@ from typing import Any
 import click
 
 from nvccache import log
-from nvccache.cli.names import COMMANDS
+from nvccache.cli import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
 from nvccache.store.directory import StoreError
 
@@ -33,6 +34,8 @@ STATUSES = {
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line; returns its exit status. ^C is left to the caller."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the locale does not have
     try:
         commands.main(args=arguments, prog_name="nvccache", standalone_mode=False)
     except click.exceptions.Exit as end:

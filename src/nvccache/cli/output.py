@@ -2,8 +2,7 @@
 
 No other module writes to a command's streams, since printed text may come from untrusted records, file names
 and variables. Sizes, times and `--since` have their forms here. Text is coloured on terminals; JSON is for
-scripts; output files are replaced atomically.
-Failing to write ends the command with one sentence, see `OutputError`.
+scripts. Failing to write ends the command with one sentence, see `OutputError`.
 """
 
 from __future__ import annotations
@@ -109,25 +108,13 @@ def _warn(*parts: Part) -> None:
 
 
 def _echo(*parts: Part, err: bool = False) -> None:
-    stream = sys.stderr if err else sys.stdout
-    is_coloured = _has_colours(stream)
-    encoding = (stream.encoding if stream else None) or "utf-8"
-    line = ""
-    for part in parts:
-        text, colour = part if isinstance(part, tuple) else (part, "")
-        text = printable(text).encode(encoding, "backslashreplace").decode(encoding)
-        line += click.style(text, fg=colour, bold=True) if colour and is_coloured else text
-    click.echo(line, err=err, color=is_coloured)
-
-
-def _has_colours(stream: IO[str] | None) -> bool:
-    """Whether a stream is a terminal with colours, whose user wants them."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
-        return False
-    try:
-        return stream is not None and stream.isatty()
-    except (OSError, ValueError):
-        return False
+    coloured = [part if isinstance(part, tuple) else (part, "") for part in parts]
+    line = "".join(
+        click.style(printable(text), fg=colour, bold=True) if colour else printable(text)
+        for text, colour in coloured
+    )
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+    click.echo(line, err=err, color=False if is_plain else None)  # None: on terminals
 
 
 def wrapped(line: str) -> list[str]:
@@ -143,31 +130,17 @@ def _width() -> int:
     return min(80, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
 
 
-def replace_file(path: str, content: str, mode: int = 0o666) -> None:
-    """Write a file as a whole, so that a full disk leaves the old one, whose mode stays; raises Failure.
-
-    Devices and pipes are written to; `-` is standard output.
-    """
-    text = content.encode("utf-8", "backslashreplace")
-    target = os.path.realpath(path)
-    new = f"{target}.{os.getpid()}"
+def write_file(path: str, text: str) -> None:
+    """Write a file, or for `-` to standard output; raises Failure."""
     try:
-        if path == "-" or (os.path.exists(target) and not os.path.isfile(target)):
-            with click.open_file(path, "wb") as stream:
-                stream.write(text)
-            return
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-        with open(descriptor, "wb") as stream:
-            if os.path.exists(target):
-                os.fchmod(descriptor, os.stat(target).st_mode & 0o777)
+        with click.open_file(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
-            stream.flush()
-            os.fsync(descriptor)
-        os.replace(new, target)
     except (OSError, RuntimeError) as error:  # RuntimeError: from click, for a closed stream
-        with contextlib.suppress(OSError):
-            os.unlink(new)
-        raise Failure(f"cannot write `{path}`: {getattr(error, 'strerror', None) or error}") from None
+        raise write_failure(path, error) from None
+
+
+def write_failure(path: str, error: Exception) -> Failure:
+    return Failure(f"cannot write `{path}`: {getattr(error, 'strerror', None) or error}")
 
 
 @dataclass(frozen=True)
@@ -260,20 +233,15 @@ def format_size(size: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """`3.14159` -> `3.14 s`, `7384.0` -> `2 h 3 min`."""
+    """`0.0123` -> `12 ms`, `3.14159` -> `3.14 s`, `7384.0` -> `2 h 3 min`."""
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
     if seconds < 60:
         return f"{seconds:.2f} s"
     minutes = int(seconds) // 60
     if minutes < 60:
         return f"{minutes} min {int(seconds) % 60} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def duration(seconds: float) -> str:
-    """Milliseconds below a second."""
-    if seconds < 0.9995:
-        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
-    return format_seconds(seconds)
 
 
 def relative_path(path: str) -> str:

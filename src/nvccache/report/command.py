@@ -12,7 +12,7 @@ import click
 
 from nvccache.cli import builds
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import WrongUsage, format_ago, replace_file, say, warn
+from nvccache.cli.output import WrongUsage, format_ago, say, warn, write_file
 from nvccache.report import page, trace
 from nvccache.store import events
 
@@ -40,11 +40,11 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     if not build:
         warn("no calls are recorded")
     if trace_file:
-        replace_file(trace_file, json.dumps(trace.trace_of(build), allow_nan=False, separators=(",", ":")))
+        write_file(trace_file, json.dumps(trace.trace_of(build), allow_nan=False, separators=(",", ":")))
     if output or is_opened or not trace_file:
         output = output or PAGE
         before = events.last_build(call for call in calls if build and call.ended < build[0].started)
-        replace_file(output, page.render(build, before, time.time()))
+        write_file(output, page.render(build, before, time.time()))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
         age = time.time() - max((call.ended for call in build), default=0.0)

@@ -16,7 +16,7 @@ from importlib import resources
 
 from nvccache import __version__, outcomes
 from nvccache.cli import builds
-from nvccache.cli.output import duration, format_count, format_time
+from nvccache.cli.output import format_count, format_seconds, format_time
 from nvccache.log import printable
 from nvccache.plan.stages import shown_name
 from nvccache.report import tables
@@ -60,13 +60,13 @@ def _summary(build: Sequence[Event], before: Sequence[Event]) -> str:
     elapsed, ran = totals["elapsed"], [each for call in build for each in call.stages if not each.is_hit]
     at_once = sum(stage.seconds for stage in ran) / elapsed if elapsed else 0.0
     most = sum(lane.group == TOOLS for lane in lay_out(build).lanes)
-    ago = f"; the build before took {duration(builds.summarize(before)['elapsed'])}" if before else ""
+    ago = f"; the build before took {format_seconds(builds.summarize(before)['elapsed'])}" if before else ""
     tiles = (
-        ("elapsed", duration(elapsed), f"from the first call to the last{ago}"),
+        ("elapsed", format_seconds(elapsed), f"from the first call to the last{ago}"),
         ("reused", builds.share(totals), "of compiler time, which is CPU time of tools"),
-        ("saved", duration(totals["seconds_saved"]), "compiler time of tools that did not run"),
-        ("spent", duration(totals["seconds_spent"]), "compiler time of tools that ran"),
-        ("overhead", duration(totals["seconds_overhead"]), "CPU time of nvccache itself"),
+        ("saved", format_seconds(totals["seconds_saved"]), "compiler time of tools that did not run"),
+        ("spent", format_seconds(totals["seconds_spent"]), "compiler time of tools that ran"),
+        ("overhead", format_seconds(totals["seconds_overhead"]), "CPU time of nvccache itself"),
         ("in parallel", f"{at_once:.1f}", f"tools at work on average, and {most} at most"),
     )
     return "".join(

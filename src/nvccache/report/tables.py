@@ -11,7 +11,7 @@ from html import escape
 
 from nvccache import outcomes
 from nvccache.cli import builds
-from nvccache.cli.output import duration
+from nvccache.cli.output import format_seconds
 from nvccache.log import printable
 from nvccache.plan import stages
 from nvccache.plan.stages import shown_name
@@ -97,7 +97,7 @@ def _bar(seconds: float, most: float, kind: str) -> str:
     """A cell with a duration, and a bar of that length."""
     width = min(100.0, 100 * seconds / most) if most > 0 else 0.0
     bar = f'<span class="bar"><i class="{kind}" style="width:{width:.1f}%"></i></span>'
-    return f"{_NUMERIC}{text(duration(seconds))}{bar}</td>"
+    return f"{_NUMERIC}{text(format_seconds(seconds))}{bar}</td>"
 
 
 def with_code(sentence: str) -> str:
@@ -139,7 +139,7 @@ def slowest_table(build: Sequence[Event]) -> str:
             _words(shown_name(stage.kind, stage.architecture)),
             _bar(stage.seconds, most, class_of(stage)),
             _path(title_of(call)),
-            _number(duration(call.started - build[0].started + stage.start)),
+            _number(format_seconds(call.started - build[0].started + stage.start)),
         ]
         for call, stage in longest
     ]
