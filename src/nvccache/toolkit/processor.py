@@ -35,7 +35,7 @@ def processor_class() -> str:
     """
     try:
         version = os.confstr("CS_GNU_LIBC_VERSION") or ""
-        with open(_ALIAS, encoding="ascii", errors="replace") as stream:
+        with open(_ALIAS, encoding="utf-8", errors="replace") as stream:
             alias = stream.read()
     except (OSError, ValueError):
         version = alias = ""
