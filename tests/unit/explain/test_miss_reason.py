@@ -125,6 +125,7 @@ def write(path: str, text: str) -> None:
         (lambda: case("-c a.cu -O2 -DKEY=s3cret -o a.o"), ["`-DKEY=…` was added to the command line"]),
         (lambda: case(nvcc="/opt/nvcc"), ["nvcc is now `/opt/nvcc` instead of `nvcc`"]),
         (lambda: case(CPATH="x"), ["the environment variable `CPATH` was set"]),
+        (lambda: case(PATH="/usr/bin:/bin"), ["the environment variable `PATH` changed"]),
         (lambda: case(OTHER="x"), [LOST]),
         (lambda: case(NVCC_APPEND_FLAGS="-DX"), ["`-DX` was added to the command line"]),
         (

@@ -90,3 +90,12 @@ def test_a_tool_inherits_the_callers_descriptors_and_none_of_nvccache():
         os.close(theirs)
         os.close(ours)
     assert done.stdout == b"theirs\n"
+
+
+def test_a_run_on_another_machine_is_cancelled_even_if_its_call_ended_before_it_began():
+    cancelled, handle = [], process.Handle()
+    handle.on_end(lambda: cancelled.append("in time"))
+    assert cancelled == []
+    handle.end()
+    handle.on_end(lambda: cancelled.append("at once"))
+    assert cancelled == ["in time", "at once"]

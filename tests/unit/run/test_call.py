@@ -128,6 +128,13 @@ def test_a_file_written_by_an_unknown_command_is_taken_unchanged(files, output):
     assert files.materialise(extra.path, extra)
 
 
+def test_a_file_changed_by_an_unknown_command_has_its_new_content(files, output):
+    ptx = _write(output("code", "a.ptx"), b"before")
+    files.read_written(ptx)
+    files.adopt(_write(ptx, b"after").path, b"after")
+    assert files.content_of(ptx.path) == b"after"
+
+
 def test_an_intermediate_changed_in_place_loses_its_normalized_digest(files, output):
     first, second = (_write(output("ii", name), b"int x;\n") for name in ("a.ii", "b.ii"))
     for text in (first, second):
