@@ -51,6 +51,7 @@ REASONS = {
     "environment_side_output": "an environment variable makes a tool write more files",
     "source_in_ptx": "the PTX quotes source files that are read again",
     "scripted_nvcc": "nvcc is a script into whose interpreter no library can be preloaded",
+    "not_observable": "tools cannot be observed here: `nvccache doctor` says why",
     "dryrun_failed": "nvcc rejected the command line",
     "shell_expansion": "a command of nvcc's plan needs a shell",
     "same_base_name": "two inputs have the same base name, so their intermediate files would collide",

@@ -101,7 +101,7 @@ def check_installation() -> Iterator[Finding]:
     yield Finding(GOOD if path and sys.flags.isolated else ODD, "launcher", text, _notes("launcher"))
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
         obstacle = observer.obstacle(folder, Store(folder))
-    text = f"{obstacle}: there are no direct hits" if obstacle else f"`{observer.LIBRARY}`"
+    text = f"{obstacle}: nvcc runs every call" if obstacle else f"`{observer.LIBRARY}`"
     yield Finding(ODD if obstacle else GOOD, "observer", text, _notes("observer"))
 
 

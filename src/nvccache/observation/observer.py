@@ -120,17 +120,11 @@ class Log:
 
 
 class Watch:
-    """Runs the tools of one call, observed unless there is a reason against it, the clause `why_not`."""
+    """Runs the tools of one call, observed."""
 
-    def __init__(self, scratch: str, why_not: str) -> None:
+    def __init__(self, scratch: str) -> None:
         self._scratch = scratch
-        self.why_not = why_not
         self._numbers = itertools.count()  # atomic, for all threads
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether nothing is observed."""
-        return bool(self.why_not)
 
     def run(
         self,
@@ -140,9 +134,9 @@ class Watch:
     ) -> tuple[Completed, Log]:
         """Run a tool to its end; raises OSError when it cannot be started."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
-        if self.is_blind or looks_for_observer(program):
+        if looks_for_observer(program):
             completed = process.run(argv, environ, handle=handle)
-            return completed, Log("", argv[0], self.why_not or _MENTIONED)
+            return completed, Log("", argv[0], _MENTIONED)
         directory, began_ns = self._next_directory(), time.time_ns()
         armed = arm(directory, environ)
         completed = process.run(argv, armed, handle=handle)

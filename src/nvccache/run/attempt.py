@@ -11,9 +11,8 @@ are forgotten, and the stages concerned are carried out again.
 from __future__ import annotations
 
 import os
-import time
 
-from nvccache import log, module_id, passes
+from nvccache import module_id, passes
 from nvccache.plan import model
 from nvccache.plan.model import DependencyFile
 from nvccache.records import products
@@ -26,17 +25,16 @@ from nvccache.run.stage_run import State
 from nvccache.run.wrappers import PLACES
 from nvccache.store import store
 from nvccache.store.event_line import CACHED, FAILED, HIT, RAN, SHARED, StageEvent
-from nvccache.values import dataclass
+from nvccache.store.inflight import Claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.commandline.invocation import Invocation
+    from nvccache.config import Config
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import MakeExecutor, StageRun
-    from nvccache.store.inflight import Claims
 
 # How a release that takes no id of ours might complain.
 _OWN_OPTIONS = (b"module id", b"module_id")
@@ -48,25 +46,15 @@ class LinesMatterError(Exception):
     """Line numbers matter; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What a call needs besides its plan."""
-
-    invocation: Invocation
-    messages: bytes  # the driver's own, which come first
-    slots: Slots
-    claims: Claims | None
-    progress: Progress
-    executor: MakeExecutor | None = None
-
-
-def run_stages(call: Compile, resources: Resources) -> Report:
+def run_stages(call: Compile, slots: Slots) -> Report:
     """Carry out the stages and deliver what they give.
 
     Raises OSError for trouble with the scratch directory, LostResultError when a result is lost.
     """
-    delivery = Delivery(call, resources)
-    schedule = Schedule(call, resources.slots, resources.claims, resources.executor, delivery.check)
+    config = call.request.config
+    claims = None if config.readonly or config.recache else Claims(call.store.directory)
+    delivery = Delivery(call)
+    schedule = Schedule(call, slots, claims, _executor(config), delivery.check)
     try:
         while not delivery.has_ended:
             try:
@@ -77,7 +65,7 @@ def run_stages(call: Compile, resources: Resources) -> Report:
                 # A lost result that was made from other lines cannot be made again from those of this call.
                 if not any(run.has_other_lines for run in call.runs):
                     raise
-                resources.progress.note(f"{reason}: compiling again with the right lines")
+                call.note(f"{reason}: compiling again with the right lines")
                 schedule.begin_again()
                 delivery.begin_again()
         schedule.finish()
@@ -94,20 +82,19 @@ def run_stages(call: Compile, resources: Resources) -> Report:
 class Delivery:
     """The products and messages of one call; collects messages and the status in the report."""
 
-    def __init__(self, call: Compile, resources: Resources) -> None:
+    def __init__(self, call: Compile) -> None:
         self._call = call
-        self._resources = resources
         self._runs = {run.number: run for run in call.runs}
         self.begin_again()
 
     def begin_again(self) -> None:
-        self.report = Report(stderr=self._resources.messages)
+        self.report = Report(stderr=self._call.messages)
         self.has_ended = False
         self._next = 0  # the step to deliver next
 
     def check(self, run: StageRun) -> None:
         """Raise LinesMatterError if a result shows lines of other text, before more stages start."""
-        self._resources.progress.ended(run, self._call)
+        _log_result(run, self._call)
         if run.tool_run and run.tool_run.path_dependence:
             self.report.leave_to_nvcc = "host_side_output"
         shows_lines = run.stage.tool.shows_lines and (run.has_warned or PLACES in run.wrapper_effects)
@@ -124,7 +111,7 @@ class Delivery:
             if isinstance(step, DependencyFile):
                 # Right after preprocessing, like nvcc: it is there even if the compile then fails.
                 lists = [self._call.intermediates.passes[path].listed for path in step.preprocessed]
-                rule = products.rule(passes.union(lists), self._resources.invocation)
+                rule = products.rule(passes.union(lists), self._call.request.invocation)
                 self._write([Product(step.path, rule)])
             elif self._runs[self._next].state == State.DONE:
                 self._deliver(self._runs[self._next])
@@ -150,10 +137,10 @@ class Delivery:
         self.has_ended = True
         report.status = completed.status
         # With -t, nvcc returns 255 whatever fails.
-        invocation = self._resources.invocation
+        invocation = self._call.request.invocation
         is_odd = invocation.threads != 1 and "threads" in invocation.options
         # The observer may have made a tool fail: one linked with musl, or with AddressSanitizer.
-        run_log = run.tool_run.log if run.tool_run and not self._call.watch.is_blind else None
+        run_log = run.tool_run.log if run.tool_run else None
         is_odd |= bool(run_log and run_log.read().incomplete)
         if is_odd or not _is_source_error(run.stage, completed, self._call.plan.scratch):
             report.leave_to_nvcc = "odd_failure"
@@ -208,31 +195,31 @@ def _event_of(run: StageRun, call: Compile) -> StageEvent:
     return event
 
 
-class Progress:
-    """Logs each stage as it ends."""
+def _log_result(run: StageRun, call: Compile) -> None:
+    stage, completed = run.stage, run.completed
+    if not call.request.config.log or not completed:
+        return
+    read_later = [out.path for out in stage.outputs if out.role not in stage.grammar.unread]
+    written = os.path.basename(read_later[0]) if read_later else ""
+    if run.is_hit:
+        result = f"hit, saves {completed.cpu or completed.seconds:.2f} s"
+    else:
+        result = f"ran {completed.seconds:.2f} s"
+        executor = run.tool_run.executor if run.tool_run else ""
+        result += f" on {executor}" if executor else ""
+        result += f" here after all ({run.why_here})" if run.why_here and not executor else ""
+        result += f", status {completed.status}" if completed.status else ""
+    if path := module_id.file_of(stage):
+        result += f", module id {os.fsdecode(call.module_id_of(stage))} in {os.path.basename(path)}"
+    call.note(f"{stage.kind} {written}: {result}")
 
-    def __init__(self, log_path: str) -> None:
-        self._log_path = log_path
-        self._started = time.monotonic()
 
-    def ended(self, run: StageRun, call: Compile) -> None:
-        if not self._log_path or not run.completed:
-            return
-        stage, completed = run.stage, run.completed
-        read_later = [out.path for out in stage.outputs if out.role not in stage.grammar.unread]
-        written = os.path.basename(read_later[0]) if read_later else ""
-        if run.is_hit:
-            result = f"hit, saves {completed.cpu or completed.seconds:.2f} s"
-        else:
-            result = f"ran {completed.seconds:.2f} s"
-            executor = run.tool_run.executor if run.tool_run else ""
-            result += f" on {executor}" if executor else ""
-            result += f" here after all ({run.why_here})" if run.why_here and not executor else ""
-            result += f", status {completed.status}" if completed.status else ""
-        if path := module_id.file_of(stage):
-            result += f", module id {os.fsdecode(call.module_id_of(stage))} in {os.path.basename(path)}"
-        self.note(f"{stage.kind} {written}: {result}")
+def _executor(config: Config) -> MakeExecutor | None:
+    """Remote execution, if set; it is above this package, and loaded only here."""
+    if not config.executor:
+        return None
+    import importlib
 
-    def note(self, message: str) -> None:
-        """Log a message, with the seconds since the call began."""
-        log.write(self._log_path, f"+{time.monotonic() - self._started:.2f} s {message}")
+    source = importlib.import_module("nvccache.remote_execution.source")
+    make_executor: MakeExecutor = source.make_executor(config)
+    return make_executor

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
-from nvccache import module_id, passes
+from nvccache import log, module_id, passes
 from nvccache.files import keys
 from nvccache.machine import scratch
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from nvccache.observation.observer import Watch
     from nvccache.passes import Pass
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 _PLACEHOLDER = STUB_PLACEHOLDER.encode()
@@ -43,29 +45,27 @@ class Compile:
 
     def __init__(
         self,
+        request: Request,
         plan: Plan,
         environ: dict[str, str],
         store: Store,
         watch: Watch,
         since_ns: int,
-        checkout: str,
-        *,
-        is_recaching: bool = False,
-        files: CurrentState | None = None,
+        messages: bytes,
     ) -> None:
+        self.request = request
         self.plan = plan
-        self.environ = environ
+        self.environ = environ  # of its tools
         self.store = store
         self.watch = watch  # runs the tools
         self.since_ns = since_ns  # when the call began
-        self.checkout = checkout  # in which nvcc gets relative paths, or empty
+        self.messages = messages  # the driver's own, which come first
         self.cwd = os.getcwd()
-        self.is_recaching = is_recaching
+        self.checkout = request.checkout  # in which nvcc gets relative paths, or empty
         self.ignores_lines = not any(stage.lines_matter or stage.kind == OPAQUE for stage in plan.stages)
         self.runs = [StageRun(at, step) for at, step in enumerate(plan.steps) if isinstance(step, Stage)]
         self.wrapper_effects: set[str] = set()  # in its stages so far, see wrappers.py
-        # `files`: the state of files in which records were looked up before.
-        self.now = CurrentState(environ, files)
+        self.now = CurrentState(environ, request.now)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
@@ -79,6 +79,12 @@ class Compile:
     def remote(self) -> TieredStore | None:
         """The store, if there are remotes behind it that can be queried for records."""
         return self.store if isinstance(self.store, TieredStore) else None
+
+    def note(self, message: str) -> None:
+        """Log a message, with the seconds since the call began."""
+        if self.request.config.log:
+            seconds = (time.time_ns() - self.since_ns) / 1e9
+            log.write(self.request.config.log, f"+{seconds:.2f} s {message}")
 
     @property
     def contains_id(self) -> bool:

@@ -17,13 +17,18 @@ from nvccache.machine.process import Completed
 from nvccache.records import record
 from nvccache.records.facts import CurrentState
 from nvccache.store import directory
+from nvccache.toolkit import dryrun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.observation.observer import Log
+    from collections.abc import Mapping, Sequence
+
+    from nvccache.commandline.invocation import Bypass
+    from nvccache.observation.observer import Log, Watch
     from nvccache.records.input_records import InputRecord
     from nvccache.records.request import Request
     from nvccache.store.store import Store
+    from nvccache.toolkit.dryrun import Transcript
 
 _SCRATCH = b"<scratch>"
 
@@ -34,14 +39,12 @@ class DryRun:
     A stored one has an `input_record`; one that was run has the observer's `log`.
     """
 
-    __slots__ = ("_cache", "_key", "_path", "input_record", "log", "stderr")
-
-    def __init__(self, request: Request, path: str, cache: Store) -> None:
-        self.stderr = b""
+    def __init__(self, request: Request, path: str, cache: Store, watch: Watch) -> None:
         self.log: Log | None = None
         self.input_record: InputRecord | None = None
+        self._request, self._cache, self._path, self._watch = request, cache, path, watch
+        self._completed: Completed | None = None
         cwd = os.getcwd()
-        self._cache, self._path = cache, os.fsencode(path)
         invocation = request.invocation
         self._key = keys.key_of(
             "dry run",
@@ -55,22 +58,35 @@ class DryRun:
             ],
         )
 
-    def find(self, request: Request) -> Completed | None:
+    def transcript(self) -> Transcript | Bypass:
+        """nvcc's transcript, from a stored dry run or a new one."""
+        request = self._request
+        environ, path = request.guarded_environ, self._path
+        return dryrun.of_invocation(request.nvcc, request.invocation, environ, path, self._run)
+
+    def store(self, inputs: InputRecord, since_ns: int) -> None:
+        """Store the transcript of a call that began at `since_ns`, with the record of its inputs."""
+        if self._completed and _SCRATCH not in self._completed.stderr:
+            stderr = self._completed.stderr.replace(os.fsencode(self._path), _SCRATCH)
+            record.add_private(self._key, inputs, stderr, self._cache, since_ns)
+
+    def _run(self, argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        self._completed = self._completed or self._find()
+        if not self._completed:
+            self._completed, self.log = self._watch.run(argv, environ)
+        return self._completed
+
+    def _find(self) -> Completed | None:
         """The stored dry run, if nvcc would print the same now.
 
         None if others may write into the cache: the commands of the transcript are run.
         """
-        now = CurrentState(request.guarded_environ, request.now)
-        is_private = directory.is_private(request.config.dir)
-        stored = record.find_private(self._key, self._cache, now) if is_private else None
+        config = self._request.config
+        if config.recache or not directory.is_private(config.dir):
+            return None
+        now = CurrentState(self._request.guarded_environ, self._request.now)
+        stored = record.find_private(self._key, self._cache, now)
         if not stored:
             return None
         self.input_record, stderr = stored
-        self.stderr = stderr.replace(_SCRATCH, self._path)
-        return Completed(0, b"", self.stderr, 0.0)
-
-    def store(self, inputs: InputRecord, since_ns: int) -> None:
-        """Store the transcript of a call that began at `since_ns`, with the record of its inputs."""
-        if _SCRATCH not in self.stderr:
-            stderr = self.stderr.replace(self._path, _SCRATCH)
-            record.add_private(self._key, inputs, stderr, self._cache, since_ns)
+        return Completed(0, b"", stderr.replace(_SCRATCH, os.fsencode(self._path)), 0.0)

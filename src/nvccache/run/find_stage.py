@@ -54,7 +54,7 @@ def make_keys(call: Compile, run: StageRun) -> None:
 
 def find(call: Compile, run: StageRun) -> Entry | None:
     """The result of a stage from the store, accepted; None if there is none."""
-    entry = _find(call, run) if run.is_cached and not call.is_recaching else None
+    entry = _find(call, run) if run.is_cached and not call.request.config.recache else None
     if entry:
         accept(call, run.stage, entry)
     return entry

@@ -146,7 +146,7 @@ def take_in(call: Compile, stage: Stage) -> None:
             continue  # see wrappers.path_dependence
         content = call.intermediates.read_written(output)
         if stage.is_preprocessor:
-            facts = facts_of(content, call.store, call.is_recaching)
+            facts = facts_of(content, call.store, call.request.config.recache)
             call.intermediates.passes[output.path] = facts
 
 

@@ -90,8 +90,7 @@ def test_a_failed_trial_of_the_observer_for_lack_of_scratch_is_not_remembered(sc
 
 
 def test_an_observed_tool_has_the_status_and_output_it_has_without(scratch):
-    watch = Watch(scratch, "")
-    assert not watch.is_blind
+    watch = Watch(scratch)
     completed, log = watch.run(
         ["sh", "-c", "export -p | grep -c LD_PRELOAD; ls -d / >/dev/null; cd / && test -e never"], ENVIRON
     )
@@ -104,7 +103,7 @@ def test_an_observed_tool_has_the_status_and_output_it_has_without(scratch):
 
 
 def test_each_run_has_a_log_of_its_own(scratch):
-    watch = Watch(scratch, "")
+    watch = Watch(scratch)
     logs: dict[int, Log] = {}
 
     def run(number: int) -> None:
@@ -122,20 +121,10 @@ def test_each_run_has_a_log_of_its_own(scratch):
 
 def test_an_observation_without_log_or_of_another_program_is_incomplete(scratch):
     assert "log" in Log(f"{scratch}/never", "/bin/sh").read().incomplete
-    _, log = Watch(scratch, "").run(["true"], ENVIRON)
+    _, log = Watch(scratch).run(["true"], ENVIRON)
     assert log.read().incomplete == ""
     for program in ("", "never", "/bin/sh"):
         assert Log(f"{scratch}/watched-0", program).read().incomplete
-
-
-def test_tools_that_cannot_be_observed_run_unchanged_and_the_reason_is_kept(scratch):
-    watch = Watch(scratch, "it is not built")
-    assert watch.is_blind
-    completed, log = watch.run(["sh", "-c", "echo $LD_PRELOAD; exit 3"], ENVIRON)
-    assert (completed.status, completed.stdout) == (3, b"\n")
-    seen = log.read()
-    assert (seen.processes, seen.written, seen.incomplete) == ([], set(), "it is not built")
-    assert os.listdir(scratch) == []
 
 
 ASKING = {
@@ -155,7 +144,7 @@ def test_scripts_that_inspect_ld_preload_are_run_unobserved(scratch, text):
     with open(path, "w") as stream:
         stream.write(text)
     os.chmod(path, 0o755)
-    watch = Watch(scratch, "")
+    watch = Watch(scratch)
     completed, log = watch.run([path], ENVIRON)
     assert ("reads `LD_PRELOAD`" in log.read().incomplete) == ASKING[text]
     if ASKING[text]:

@@ -9,7 +9,7 @@ import pytest
 from nvccache.machine.process import Completed
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.run.attempt import Delivery, LinesMatterError, Progress, Resources
+from nvccache.run.attempt import Delivery, LinesMatterError
 from nvccache.run.report import Report
 from nvccache.run.stage_run import StageRun, ToolRun
 from nvccache.run.wrappers import PLACES
@@ -26,8 +26,8 @@ def check(completed: Completed = QUIET, **shown) -> Report:
     before.entry = Entry(LookupKey("0" * 64), InputRecord(), Result())
     before.entry.result.text = ["other lines"]
     run.tool_run, run.completed = ToolRun(completed, **shown), completed
-    call = SimpleNamespace(runs=[before, run], environ={}, store=None)
-    delivery = Delivery(call, Resources(None, b"", None, None, Progress("")))
+    request = SimpleNamespace(config=SimpleNamespace(log=""))
+    delivery = Delivery(SimpleNamespace(runs=[before, run], request=request, messages=b""))
     delivery.check(run)
     return delivery.report
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from nvccache.machine import process
-from nvccache.observation import observer
 from nvccache.values import replace
 from scripted_toolkit import CICC, PASS, TOOL, Toolkit, stages
 
@@ -74,16 +73,6 @@ def test_a_failure_is_not_stored(toolkit: Toolkit, what: str) -> None:
     for _ in range(2):
         assert "cicc" in stages(toolkit.compile())
     assert not toolkit.blobs()
-
-
-def test_a_stage_that_could_not_be_observed_is_not_stored(
-    toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(2):
-        monkeypatch.setattr(observer, "obstacle", lambda folder, cache: "there is none here")
-        report = toolkit.compile()
-        assert "cicc" in stages(report)
-    assert "could not be observed" in toolkit.last_record().reason_against_record
 
 
 def test_a_stage_with_a_process_left_running_is_not_stored(
