@@ -9,7 +9,7 @@ build   CUTLASS examples by CMake and Ninja on a second machine with another che
         nvcc, and on a third machine for one architecture less
 peers   the hits of `hit` compared with those of sccache (`--sccache PATH`) and the same server
 
-The server is redis, or S3 with `--kind rgw`. Prints medians of pairs as ratios, with their spread, and the
+The server is redis, or S3 with `--kind moto`. Prints medians of pairs as ratios, with their spread, and the
 traffic for each compile. Fails only if a compile fails; outcomes are printed.
 """
 
@@ -189,7 +189,7 @@ def main() -> int:
     parser.add_argument("scenarios", nargs="*", choices=["miss", "hit", "build", "peers", []], default=[])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--unit", default="b", choices=["a", "b", "c"], help="see units.py")
-    parser.add_argument("--kind", default="redis", choices=["redis", "rgw"])
+    parser.add_argument("--kind", default="redis", choices=["redis", "moto"])
     parser.add_argument("--line", action="append", choices=LINES, help="for `hit` and `peers`")
     parser.add_argument("--examples", type=int, default=4, help="of CUTLASS, for `build`")
     parser.add_argument(

@@ -48,15 +48,15 @@ def place(kind: str, directory: Path, round_trip: float, rate: float) -> Iterato
             keys["SCCACHE_REDIS_PASSWORD"] = servers_redis.PASSWORD
             yield Place(line, redis.url(port=line.port), {"SCCACHE_REDIS_ENDPOINT": address, **keys})
     else:
-        with servers_s3.rgw(directory) as s3, proxy(s3.port, round_trip, rate) as line:
+        with servers_s3.moto(directory) as s3, proxy(s3.port, round_trip, rate) as line:
             settings = {
-                "SCCACHE_BUCKET": s3.bucket,
+                "SCCACHE_BUCKET": servers_s3.BUCKET,
                 "SCCACHE_REGION": "us-east-1",
                 "SCCACHE_ENDPOINT": f"http://127.0.0.1:{line.port}",
                 "SCCACHE_S3_USE_SSL": "false",
                 "SCCACHE_S3_KEY_PREFIX": "sccache",
             }
-            yield Place(line, s3.url(port=line.port), settings, s3.environ())
+            yield Place(line, s3.url(port=line.port), settings, servers_s3.ENVIRON)
 
 
 class Machine:

@@ -18,8 +18,8 @@ from support import (
 )
 
 # Those that need nothing to be installed come first.
-KINDS = ("directory", "files", "github", "redis", "memcached", "nginx", "rgw", "moto", "azurite", "gcs")
-BY_DEFAULT = KINDS[:7]
+KINDS = ("directory", "files", "github", "redis", "memcached", "nginx", "moto", "azurite", "gcs")
+BY_DEFAULT = KINDS[:6]
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def remote(kind: str, directory: Path) -> Iterator[Shared]:
     elif kind == "nginx":
         with servers_nginx.nginx(directory) as nginx:
             yield Shared(nginx.url())
-    elif kind in ("rgw", "moto"):
-        with getattr(servers_s3, kind)(directory) as s3:
-            yield Shared(s3.url(), s3.environ())
+    elif kind == "moto":
+        with servers_s3.moto(directory) as s3:
+            yield Shared(s3.url(), servers_s3.ENVIRON)
     else:
         with {"azurite": servers_clouds.azurite, "gcs": servers_clouds.fake_gcs}[kind](directory) as cloud:
             yield Shared(cloud.url, cloud.environ)
