@@ -40,14 +40,16 @@ def static(tmp_path_factory) -> str:
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch):
     """Run a command observed: the finished process and the observation."""
     directory = tmp_path / "work"
     directory.mkdir()
 
     def run(*argv: str, watched: str = "watched", **variables: str) -> tuple[process.Completed, Observation]:
         place, began_ns = str(tmp_path / watched), time.time_ns()
-        done = process.run(argv, observer.arm(place, {**QUIET, **variables}), cwd=str(directory))
+        with monkeypatch.context() as meanwhile:
+            meanwhile.chdir(directory)
+            done = process.run(argv, observer.arm(place, {**QUIET, **variables}))
         return done, observer_log.read(observer.log_in(place), argv[0], began_ns)
 
     run.directory = directory  # type: ignore[attr-defined]

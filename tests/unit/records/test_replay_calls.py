@@ -190,7 +190,7 @@ def test_a_replay_writes_products_though_its_streams_are_broken_pipes(recorded: 
     assert Path("out/a.o").read_bytes() == OBJECT
 
 
-def test_the_launcher_starts_python_with_the_callers_signal_settings(
+def test_the_launcher_starts_python_with_the_callers_signals_and_standard_input(
     recorded: Launcher, place: Path, compiler: str
 ) -> None:
     """Even if the record holds and a product cannot be written."""
@@ -200,7 +200,7 @@ def test_the_launcher_starts_python_with_the_callers_signal_settings(
     own.environ["PWD"] = str(place)  # or the shell would set it
     assert record(own, compiler)
     Path("out/a.d").mkdir()
-    python.write_text("#!/bin/sh\nexec grep -E '^Sig(Blk|Ign)' /proc/self/status\n")
+    python.write_text("#!/bin/sh\n[ -e /proc/self/fd/0 ] && exec grep -E '^Sig(Blk|Ign)' /proc/self/status\n")
     argv = ["sh", "-c", 'trap "" PIPE; exec "$@"', "sh", *own.front, *ARGUMENTS]
     done = subprocess.run(argv, env=own.environ, check=True, capture_output=True)
     blocked, ignored = (int(line.split(b":")[1], 16) for line in done.stdout.splitlines())
