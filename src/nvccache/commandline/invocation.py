@@ -17,7 +17,7 @@ from nvccache.commandline.host_options import (
     uncacheable_host_option,
     writes_beside_object,
 )
-from nvccache.commandline.options import ALIASES, ARITIES, OPTIONAL
+from nvccache.commandline.options import ALIASES
 from nvccache.commandline.tokens import (
     FORWARDED,
     INPUT,
@@ -68,17 +68,15 @@ _BYPASSING = (
 )
 _LATE_BYPASSING = (
     ("source_in_ptx", ("source-in-ptx",)),
-    ("keeps_intermediates", ("keep",)),
+    ("keeps_intermediates", ("keep", "keep-dir")),
     ("device_tool_files", ("apply-controls",)),
 )
 
 # Their content may differ when read again.
 _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-# They affect how nvcc runs, not its product, but scramble its dry run or break it (CUDA 12.4). Our dry run
-# already sets the last three, and nvcc would warn about a second directory.
-_REMOVED = frozenset(["jobserver", "threads", "time", "keep-dir"])
+# They affect how nvcc runs, not its product, but scramble its dry run or break it (CUDA 12.4).
+_REMOVED = frozenset(["jobserver", "threads"])
 _MAX_OPTION_FILE = 1 << 20
-_MAX_NESTING = 8
 _MOST_LINKS = 40  # of the kernel
 _SHELL_SPECIAL = '$`\\"\n'  # within double quotes, in which nvcc puts file names
 
@@ -124,7 +122,6 @@ class Invocation:
     option_files: tuple[str, ...]  # of --options-file
     host_flags: tuple[str, ...]  # from -Xcompiler and forwarding
     dryrun_arguments: tuple[str, ...]  # for `nvcc --dryrun`
-    includes_variables: bool  # whether these contain NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS
     threads: int  # of -t; 0 if not given, or as many as there are CPUs
     dependencies: Dependencies | None
 
@@ -134,16 +131,12 @@ class Invocation:
 
 
 class _CommandLine:
-    """All arguments of a call, and those outside option files by origin."""
+    """All arguments of a call."""
 
     def __init__(self) -> None:
-        self.arguments: list[Argument] = []
+        self.arguments: list[Argument] = []  # as nvcc expands variables and option files
         self.option_files: list[str] = []
-        self.parts: list[list[Argument]] = []  # prepended by a variable, typed, and appended by another
-
-    @property
-    def spelled(self) -> list[Argument]:
-        return [argument for part in self.parts for argument in part]
+        self.typed: list[Argument] = []  # those that are not from a variable or a file
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | Bypass:
@@ -165,7 +158,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
         return Bypass("dryrun_failed", "-MF without -MD")
     if query:
         return (
-            _bypass_of([(query, ("keep",))], options)
+            _bypass_of([(query, ("keep", "keep-dir"))], options)
             or _files(line.arguments, may_discard=False)
             or _environment(environ)
             or _check_removable(line, environ)
@@ -196,13 +189,10 @@ def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: t
     invocation.options = options
     invocation.option_files = tuple(line.option_files)
     invocation.host_flags = host_flags
-    before, typed, after = line.parts
-    invocation.includes_variables = any(argument.name in _REMOVED for argument in (*before, *after))
-    passed_on = line.spelled if invocation.includes_variables else typed
     invocation.dryrun_arguments = tuple(
-        token for argument in passed_on if argument.name not in _REMOVED for token in argument.tokens
+        token for argument in line.typed if argument.name not in _REMOVED for token in argument.tokens
     )
-    invocation.threads = int(last_value(line.spelled, "threads") or 0)
+    invocation.threads = int(last_value(line.typed, "threads") or 0)
     has_depfile = mode not in QUERIES and not options.isdisjoint(DEPENDENCY_OPTIONS)
     invocation.dependencies = Dependencies(line.arguments, options) if has_depfile else None
     return invocation
@@ -221,42 +211,28 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _CommandLi
     after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
         return Bypass("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
-    for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
+    for part in (before, arguments, after):
         scanned = scan(part)
         if isinstance(scanned, UnknownOption):
-            # nvcc handles --version and --help before it rejects other tokens.
-            is_query = any(token in ("--version", "-V", "--help", "-h") for token in part)
-            return Bypass("information" if is_query else "unknown_option", scanned.token)
-        if following and _lacks_value(scanned):
-            return Bypass("unknown_option", scanned[-1].tokens[0])
-        line.parts.append(scanned)
-        bypass = _expand(scanned, line, 0)
-        if bypass:
-            return bypass
+            return Bypass("unknown_option", scanned.token)
+        if part is arguments:
+            line.typed = scanned
+        for argument in scanned:
+            line.arguments.append(argument)
+            if argument.name == "options-file" and (bypass := _expand(argument, line)):
+                return bypass
     return line
 
 
-def _lacks_value(scanned: list[Argument]) -> bool:
-    """Whether the last option would take its value from the next part: nvcc parses all parts as one."""
-    return bool(scanned) and ARITIES.get(scanned[-1].name) == OPTIONAL and scanned[-1].value is None
+def _expand(argument: Argument, line: _CommandLine) -> Bypass | None:
+    """Append the content of option files, as nvcc expands them."""
+    paths = split_list(argument.value or "", escapes=False)
+    if not paths or '"' in (argument.value or ""):
+        return Bypass("unreadable_option_file", argument.tokens[0])
+    return next(filter(None, [_expand_file(path, line) for path in paths]), None)
 
 
-def _expand(scanned: list[Argument], line: _CommandLine, depth: int) -> Bypass | None:
-    """Append the arguments, each option file followed by its content, as nvcc expands it."""
-    for argument in scanned:
-        line.arguments.append(argument)
-        if argument.name == "options-file":
-            paths = split_list(argument.value or "", escapes=False)
-            if not paths or depth == _MAX_NESTING or '"' in (argument.value or ""):
-                return Bypass("unreadable_option_file", argument.tokens[0])
-            for path in paths:
-                bypass = _expand_file(path, line, depth)
-                if bypass:
-                    return bypass
-    return None
-
-
-def _expand_file(path: str, line: _CommandLine, depth: int) -> Bypass | None:
+def _expand_file(path: str, line: _CommandLine) -> Bypass | None:
     if _is_stream(path) or not os.path.isfile(path):
         return Bypass("unreadable_option_file", path)  # reading a pipe would take its content from nvcc
     try:
@@ -270,10 +246,11 @@ def _expand_file(path: str, line: _CommandLine, depth: int) -> Bypass | None:
     scanned = scan(found)
     if isinstance(scanned, UnknownOption):
         return Bypass("unknown_option", scanned.token)
-    if _lacks_value(scanned):
-        return Bypass("unknown_option", scanned[-1].tokens[0])
+    if any(argument.name == "options-file" for argument in scanned):
+        return Bypass("unreadable_option_file", "in an option file")
     line.option_files.append(path)
-    return _expand(scanned, line, depth + 1)
+    line.arguments += scanned
+    return None
 
 
 def _options(arguments: Sequence[Argument]) -> frozenset[str]:
@@ -338,7 +315,7 @@ def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
 
 def _names(arguments: Sequence[Argument]) -> Bypass | None:
     """Bypass for names of outputs in which nvcc's shell expands something."""
-    for name in ("output-file", "output-directory", "keep-dir"):
+    for name in ("output-file", "output-directory"):
         value = last_value(arguments, name) or ""
         if any(character in value for character in _SHELL_SPECIAL):
             return Bypass("shell_expansion", value)
@@ -364,11 +341,11 @@ def _is_stream(path: str) -> bool:
             if is_special and (path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path):
                 return True
             if not os.path.lexists(path):
-                return is_special and _is_pseudo(os.stat(os.path.dirname(path)))
+                return is_special and not _is_below_plain_directory(path)
             status = os.lstat(path)
             if not stat.S_ISLNK(status.st_mode):
                 is_file = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-                return not is_file or (is_special and _is_pseudo(status))
+                return not is_file or (is_special and not _is_below_plain_directory(path))
             directory = os.path.realpath(os.path.dirname(path))
             if directory.startswith("/proc/") and directory.endswith("/fd"):
                 return True
@@ -378,10 +355,10 @@ def _is_stream(path: str) -> bool:
     return True
 
 
-def _is_pseudo(status: os.stat_result) -> bool:
-    from nvccache.files import signatures
-
-    return signatures.is_pseudo_file_system(status.st_dev)
+def _is_below_plain_directory(path: str) -> bool:
+    """Whether a path below /dev or /proc leads into /dev/shm, or out of them, as by /proc/self/cwd."""
+    real_path = os.path.realpath(path)
+    return real_path.startswith("/dev/shm/") or not real_path.startswith(("/dev/", "/proc/"))
 
 
 def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) -> Bypass | None:
@@ -397,15 +374,12 @@ def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) 
 def _check_removable(line: _CommandLine, environ: Mapping[str, str]) -> Bypass | None:
     """Bypass for options that a dry run must not have, but whose removal would change nvcc's messages."""
     removed = [argument for argument in line.arguments if argument.name in _REMOVED]
-    spelled = [argument for argument in line.spelled if argument.name in _REMOVED]
-    if len(removed) != len(spelled):
-        return Bypass("irremovable_option", "in an option file")
-    threads = {argument.value or "" for argument in spelled if argument.name == "threads"}
+    if len(removed) != sum(argument.name in _REMOVED for argument in line.typed):
+        return Bypass("irremovable_option", "in an option file or a variable")
+    threads = {argument.value or "" for argument in removed if argument.name == "threads"}
     if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
         return Bypass("irremovable_option", "--threads")  # nvcc warns of each that differs
-    if len({argument.value for argument in spelled if argument.name == "keep-dir"}) > 1:
-        return Bypass("irremovable_option", "--keep-dir")  # nvcc warns of it
-    jobserver = any(argument.name == "jobserver" for argument in spelled)
+    jobserver = any(argument.name == "jobserver" for argument in removed)
     if jobserver and "--jobserver" not in environ.get("MAKEFLAGS", ""):
         return Bypass("irremovable_option", "--jobserver")  # nvcc warns of it
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 SWITCH = "switch"  # no value, and `=value` is an error
 VALUE = "value"  # one value, after `=` or as the next token; the last occurrence wins
-OPTIONAL = "optional"  # like VALUE, but the value may be left out at the end or before a token with a dash
+OPTIONAL = "optional"  # like VALUE, but it may be left out; understood only after `=`
 LIST = "list"  # like VALUE, but repeatable and split at commas
 
 # Long names, each with its short name after a colon, or nothing if it has none; without, both are alike.

@@ -115,10 +115,8 @@ def _spelled(name: str, token: str, following: str | None) -> Argument | None:
     arity = ARITIES[name]
     if arity == SWITCH:
         return Argument(name, None, (token,))
-    if arity == OPTIONAL and (following is None or (following.startswith("-") and following != "-")):
-        return Argument(name, None, (token,))
-    if following is None:
-        return None  # nvcc: `argument expected after`
+    if arity == OPTIONAL or following is None:
+        return None  # nvcc: `argument expected after`, or whether there is one depends on what follows
     return Argument(name, following, (token, following))
 
 

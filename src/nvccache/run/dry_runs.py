@@ -51,7 +51,6 @@ class DryRun:
             [
                 ("nvcc", (request.nvcc,)),
                 ("arguments", invocation.dryrun_arguments),
-                ("variables", ("replaced" if invocation.includes_variables else "",)),
                 ("directory", (cwd, request.guarded_environ.get("PWD", ""))),
                 ("environment", (environment.digest_of(environment.WHOLE, request.guarded_environ),)),
                 ("scratch", (os.path.dirname(path),)),

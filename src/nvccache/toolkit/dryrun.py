@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from nvccache.commandline.invocation import Bypass, Invocation
-from nvccache.environment import OF_ARGUMENTS
 from nvccache.machine import process
 from nvccache.machine.process import Completed
 from nvccache.values import dataclass
@@ -66,8 +65,6 @@ def of_invocation(
     scratch: str,
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
 ) -> Transcript | Bypass:
-    if invocation.includes_variables:
-        environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
     return transcribe(nvcc, invocation.dryrun_arguments, scratch, environ, run)
 
 

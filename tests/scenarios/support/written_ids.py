@@ -31,8 +31,16 @@ def compile_with_ids(
     for path in keep.iterdir():
         path.unlink()
     log = keep / "log"
-    ours = [launcher_of_tree(), workspace.nvcc, *line, "-keep-dir", keep]  # which makes it no direct hit
+    (keep / "empty").touch()
+    ours = [
+        launcher_of_tree(),
+        workspace.nvcc,
+        *line,
+        "-optf",
+        keep / "empty",
+    ]  # which makes it no direct hit
     done = workspace.run(ours, cwd, **{**variables, "NVCCACHE_READONLY": "1", "NVCCACHE_LOG": str(log)})
+    (keep / "empty").unlink()
     ids = _ID_IN_LOG.findall(log.read_bytes()) if log.exists() else []
     if done.status or not ids:
         return done.status or 1

@@ -20,11 +20,16 @@ _OPTIONS = (
     ),
     Line("cpp_20", "-std=c++20 -cubin a.cu", since=(12, 0)),
     Line("split_compile", "-split-compile=2 -arch=sm_80 -c a.cu -o a.o", since=(12, 1)),
-    Line("threads_variable", "-c a.cu -lineinfo", environ={"NVCC_APPEND_FLAGS": "--threads 4 -DX=1"}),
     Line(
-        "threads_variables",
+        "threads_variable",
+        "-c a.cu",
+        "bypass:irremovable_option",
+        environ={"NVCC_APPEND_FLAGS": "--threads 4"},
+    ),
+    Line(
+        "quotes_variable",
         "-t 2 -ptx macros.cu",
-        environ={"NVCC_PREPEND_FLAGS": '-DX="a b" -t=2', "NVCC_APPEND_FLAGS": "-o x.ptx"},
+        environ={"NVCC_PREPEND_FLAGS": '-DX="a b"', "NVCC_APPEND_FLAGS": "-o x.ptx"},
     ),
     Line("threads_differ", "-t 2 -t4 -ptx a.cu", "bypass:irremovable_option"),
     Line(
@@ -73,6 +78,7 @@ _ENVIRONMENT = (
     Line(
         "option_files_nested",
         "-optf one.txt,two.txt",
+        "bypass:unreadable_option_file",
         sources=("a.cu", "b.cu"),
         files={"one.txt": "-optf three.txt", "two.txt": "a.cu b.cu", "three.txt": "-fatbin -arch=sm_80"},
     ),
