@@ -169,55 +169,6 @@ static char *put_directory(char *to, int directory, int has_name)
     return to;
 }
 
-static int is_in(const char *path, const char *directory)
-{
-    for (path += strspn(path, "/"); path[0] == '.' && path[1] == '/'; path += strspn(path, "/"))
-        path++;
-    return !strncmp(path, directory, strlen(directory)) && (!path[strlen(directory)] || path[strlen(directory)] == '/');
-}
-
-/* /proc has links to directories: the working directory of a process, its root, and those that it has open. Replace
-   such a part of a path by the directory's name: the process that checks a record later is another one, and may work
-   elsewhere. `path` is of this length and has spare room; the new length. */
-static size_t resolve(char *path, size_t length)
-{
-    static char target[PATH_MAX];
-    char link[40] = "/proc/self/fd/", *name, kept;
-    struct stat one, other;
-    long descriptor, got;
-    int is_same;
-
-    path[length] = '\0';
-    if (!is_in(path, "proc") && !is_in(path, "dev/fd"))
-        return length;
-    name = path + length;
-    do {  /* the longest part that exists */
-        while (name > path && (name[-1] != '/' || name[0] == '/'))
-            name--;
-        kept = *name;
-        *name = '\0';
-        descriptor = raw_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY);
-        *name = kept;
-    } while (descriptor < 0 && --name > path);
-    if (descriptor < 0)
-        return length;
-    *put_number(link + sizeof "/proc/self/fd/" - 1, descriptor) = '\0';
-    got = raw_readlink(link, target, sizeof target - 1);
-    target[got < 0 ? 0 : got] = '\0';
-    /* It may have been removed, or be of another file system tree. */
-    is_same = raw_call(SYS_fstat, descriptor, (long)&one, 0, 0, 0, 0) >= 0 && raw_stat(target, &other) >= 0
-              && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-    raw_close((int)descriptor);
-    if (got <= 0 || !is_same || is_in(target, "proc"))
-        return length;
-    length -= (size_t)(name - path);
-    if (target[got - 1] != '/')
-        target[got++] = '/';
-    memmove(path + got, name, length + 1);
-    memcpy(path, target, (size_t)got);
-    return (size_t)got + length;
-}
-
 static uint64_t digest(const char *from, const char *end)
 {
     uint64_t value = 14695981039346656037ul ^ (uint64_t)pid_of_batch * 1099511628211ul;
@@ -231,7 +182,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
 {
     long pid = raw_getpid();
     int is_relative = directory != NO_PATH && *text != '/';
-    char *start, *end, *path;
+    char *start, *end;
 
     if (used && (pid != pid_of_batch || used + LONGEST + length > ROOM))
         write_batch();
@@ -244,7 +195,6 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
     }
     *end++ = '\t';
     /* Paths relative to the first working directory stay as they are, as tools name most of them. */
-    path = end;
     if (is_relative && (directory != AT_FDCWD || observer_has_moved || pid != observer_first_pid)) {
         end = put_directory(end, directory, length > 0);
         if (!end) {
@@ -254,8 +204,6 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
     }
     memcpy(end, text, length);
     end += length;
-    if (directory != NO_PATH && *path == '/')
-        end = path + resolve(path, (size_t)(end - path));
     *end++ = '\0';
     if (!strchr("ABCEQVfpxXS!", kind)) {
         uint64_t value = digest(start, end), *slot = &seen[(value >> 8) % SLOTS];
@@ -293,7 +241,14 @@ void observer_add(char kind, int directory, const char *text, int count, const l
         observer_first_pid = raw_getpid();
         observer_compose_start();
     }
+    /* Where nothing is, it does not matter how it was looked for, but for what concerns links. */
+    if (count && strchr("aods", kind) && (numbers[0] == ENOENT || numbers[0] == ENOTDIR)) {
+        kind = '-';
+        count = 0;
+    }
     length = strnlen(text, PATH_MAX + 1);
+    if (kind == 'A' && length > PATH_MAX)
+        length = PATH_MAX;
     if (length <= PATH_MAX)
         observer_compose(kind, directory, text, length, count, numbers);
     else if (!count || numbers[0] != ENAMETOOLONG)  /* this is so wherever a process runs */

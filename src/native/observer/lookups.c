@@ -7,69 +7,44 @@
 #include <ftw.h>
 #include <glob.h>
 #include <stdlib.h>
-#include <sys/statfs.h>
-#include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <wordexp.h>
 
-/* The status of an open file was recorded when it was opened. Every program queries it, so no path is determined
-   here. */
-void observer_saw_status(mode_t mode, dev_t device, ino_t inode)
+/* stat and its variants. An empty path stands for the descriptor, whose file was recorded when it was opened. */
+static void looked_up(char kind, int directory, const char *path, int result, mode_t mode)
 {
-    if (S_ISREG(mode))
-        ADD_WORD('t', "", (long)device, (long)inode);
-}
-
-/* stat and its variants; an empty path stands for the descriptor. */
-static void looked_up(char kind, int directory, const char *path, int result, mode_t mode, dev_t device, ino_t inode)
-{
-    int kept = errno;
-
-    if (result && kept == EFAULT)
+    if (result && errno == EFAULT)
         return;
     if (path && *path)
-        ADD_AT(kind, directory, path, result ? kept : 0, result ? 0 : (long)mode);
-    else
-        observer_uses(directory);
-    if (!result && (!path || !*path))
-        observer_saw_status(mode, device, inode);
-    errno = kept;
+        ADD_ANSWER(kind, directory, path, result, result ? 0 : (long)mode);
 }
 
-#define STATUS(result, status) (result) ? 0 : (status)->st_mode, (result) ? 0 : (status)->st_dev, \
-    (result) ? 0 : (status)->st_ino
-
-#define STAT(name, kind, directory, path, parameters, arguments) \
-    AFTER(looked_up(kind, directory, path, result, STATUS(result, status)), int, -1, name, parameters, arguments)
+#define STAT(name, kind, directory, parameters, arguments) \
+    AFTER(looked_up(kind, directory, path, result, result ? 0 : status->st_mode), int, -1, name, parameters, arguments)
 #define KIND (flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's')
 /* Before glibc 2.33 stat and others were inline and called functions with a version, as NVIDIA's programs do. */
 #define STATS(type) \
-    STAT(type, 's', AT_FDCWD, path, (const char *path, struct type *status), (path, status)) \
-    STAT(l##type, 'h', AT_FDCWD, path, (const char *path, struct type *status), (path, status)) \
-    STAT(f##type, 's', descriptor, "", (int descriptor, struct type *status), (descriptor, status)) \
-    STAT(__x##type, 's', AT_FDCWD, path, (int version, const char *path, struct type *status), (version, path, status)) \
-    STAT(__lx##type, 'h', AT_FDCWD, path, (int version, const char *path, struct type *status), (version, path, status)) \
-    STAT(__fx##type, 's', descriptor, "", (int version, int descriptor, struct type *status), \
-         (version, descriptor, status))
+    STAT(type, 's', AT_FDCWD, (const char *path, struct type *status), (path, status)) \
+    STAT(l##type, 'h', AT_FDCWD, (const char *path, struct type *status), (path, status)) \
+    STAT(__x##type, 's', AT_FDCWD, (int version, const char *path, struct type *status), (version, path, status)) \
+    STAT(__lx##type, 'h', AT_FDCWD, (int version, const char *path, struct type *status), (version, path, status))
 
 STATS(stat)
 STATS(stat64)
-STAT(fstatat, KIND, directory, path, (int directory, const char *path, struct stat *status, int flags),
+STAT(fstatat, KIND, directory, (int directory, const char *path, struct stat *status, int flags),
      (directory, path, status, flags))
-STAT(fstatat64, KIND, directory, path, (int directory, const char *path, struct stat64 *status, int flags),
+STAT(fstatat64, KIND, directory, (int directory, const char *path, struct stat64 *status, int flags),
      (directory, path, status, flags))
-STAT(__fxstatat, KIND, directory, path,
+STAT(__fxstatat, KIND, directory,
      (int version, int directory, const char *path, struct stat *status, int flags),
      (version, directory, path, status, flags))
-STAT(__fxstatat64, KIND, directory, path,
+STAT(__fxstatat64, KIND, directory,
      (int version, int directory, const char *path, struct stat64 *status, int flags),
      (version, directory, path, status, flags))
 
 #ifdef STATX_TYPE
-AFTER(looked_up(KIND, directory, path, result, result ? 0 : status->stx_mode,
-                result ? 0 : makedev(status->stx_dev_major, status->stx_dev_minor), result ? 0 : status->stx_ino),
-      int, -1, statx, (int directory, const char *path, int flags, unsigned mask, struct statx *status),
+AFTER(looked_up(KIND, directory, path, result, result ? 0 : status->stx_mode), int, -1, statx,
+      (int directory, const char *path, int flags, unsigned mask, struct statx *status),
       (directory, path, flags, mask, status))
 #endif
 
@@ -81,51 +56,16 @@ ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
 ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
 ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory)
 
-/* Free space, which is another number each time; but file systems such as sysfs have no blocks. libselinux asks
-   for the kind of /sys/fs/selinux in most utilities. */
-static void asked_for_room(int directory, const char *path, int result, int has_blocks)
-{
-    if (*path)
-        ADD_ANSWER('a', directory, path, result < 0, F_OK);
-    if (has_blocks)
-        ADD_ANSWER('y', NO_PATH, "statfs", 0, observer_phase);
-}
-
-#define ROOM(name, directory, path, parameters, arguments) \
-    AFTER(asked_for_room(directory, path, result, !result && status->f_blocks), int, -1, name, parameters, arguments)
-#define ROOMS(type) \
-    ROOM(type, AT_FDCWD, path, (const char *path, struct type *status), (path, status)) \
-    ROOM(f##type, descriptor, "", (int descriptor, struct type *status), (descriptor, status))
-
-ROOMS(statfs)
-ROOMS(statfs64)
-ROOMS(statvfs)
-ROOMS(statvfs64)
-
-/* Extended attributes. */
+/* Extended attributes, which no record can hold. */
 #define ATTRIBUTES(name, parameters, arguments) \
-    AFTER(ADD_ANSWER_ONLY('v', AT_FDCWD, path, \
-                          result < 0 && errno != ENODATA && errno != ERANGE && errno != ENOTSUP), \
-          ssize_t, -1, name, parameters, arguments)
-#define ATTRIBUTES_OPEN(name, parameters, arguments) \
-    AFTER(asked_for_attributes(descriptor), ssize_t, -1, name, parameters, arguments)
-
-/* Anything but a file with a name has no attributes that a user could have set. */
-static void asked_for_attributes(int descriptor)
-{
-    struct stat status;
-
-    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0 && status.st_nlink
-        && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
-        ADD_ANSWER_ONLY('v', descriptor, "", 0);
-}
+    BEFORE(ADD_WORD('k', "", SYS_##name), ssize_t, -1, name, parameters, arguments)
 
 ATTRIBUTES(getxattr, (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
 ATTRIBUTES(lgetxattr, (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
 ATTRIBUTES(listxattr, (const char *path, char *list, size_t size), (path, list, size))
 ATTRIBUTES(llistxattr, (const char *path, char *list, size_t size), (path, list, size))
-ATTRIBUTES_OPEN(fgetxattr, (int descriptor, const char *name, void *value, size_t size), (descriptor, name, value, size))
-ATTRIBUTES_OPEN(flistxattr, (int descriptor, char *list, size_t size), (descriptor, list, size))
+ATTRIBUTES(fgetxattr, (int descriptor, const char *name, void *value, size_t size), (descriptor, name, value, size))
+ATTRIBUTES(flistxattr, (int descriptor, char *list, size_t size), (descriptor, list, size))
 
 #define ANSWER(type, failure, name, kind, parameters, arguments, directory, is_bad) \
     AFTER(ADD_ANSWER_ONLY(kind, directory, path, is_bad), type, failure, name, parameters, arguments)

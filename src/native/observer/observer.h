@@ -29,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 10
+#define LOG_VERSION 11
 
 #pragma GCC visibility push(hidden)
 
@@ -78,10 +78,9 @@ void observer_new_objects(void);          /* record what is loaded if it has loa
 void observer_note_inputs(void);          /* at the start of a process */
 void observer_reads(const struct stat *status); /* something is read that may be inherited */
 void observer_uses(int descriptor);       /* any use, also one that fails */
-void observer_saw_status(mode_t mode, dev_t device, ino_t inode); /* of a descriptor */
 void observer_streams(void);              /* record what was read by the functions of streams */
 void observer_opened(const char *path);   /* for the phase */
-extern int observer_phase;                /* 1 once a file that the arguments name has been opened */
+extern int observer_phase;                /* 1 once a file with the name of an argument has been opened */
 extern int observer_has_moved;            /* the working directory may have changed since the start */
 extern long observer_first_pid;           /* of the process that this image started in; a forked child has another */
 

@@ -8,10 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define LONGEST_ARGUMENT 4096
-#define NAMES (1 << 11)
-#define MOST_NAMES (NAMES * 3 / 4)
-
 extern char **environ;
 extern const char __ehdr_start __attribute__((visibility("hidden")));  /* of the observer, by the linker */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
@@ -22,49 +18,22 @@ static dev_t device_of_exe;
 static ino_t inode_of_exe;
 static volatile int may_have_more; /* something may have been loaded since the objects were recorded */
 
-/* Digests of what the arguments may name: each argument, the part after its `=`, and the part after a leading `@`. */
-static uint64_t names[NAMES];
-static unsigned count_of_names;
+static const char *words, *end_of_words; /* the arguments, one behind the other, where the kernel put them */
 
-#define DIGEST_START 14695981039346656037ul
-#define DIGEST_STEP(value, character) (((value) ^ (unsigned char)(character)) * 1099511628211ul)
-
-static int find_name(uint64_t value, int is_new)
+static const char *last_part(const char *path)
 {
-    uint64_t place = value % NAMES;
+    const char *slash = strrchr(path, '/');
 
-    value |= 1;
-    while (names[place] && names[place] != value)
-        place = (place + 1) % NAMES;
-    if (names[place])
-        return 1;
-    if (is_new) {
-        names[place] = value;
-        if (++count_of_names > MOST_NAMES)
-            observer_phase = 1;
-    }
-    return 0;
+    return slash ? slash + 1 : path;
 }
 
-static void add_name(uint64_t value)
-{
-    if (!observer_phase)
-        find_name(value, 1);
-}
-
-static uint64_t digest_of(const char *text)
-{
-    uint64_t value = DIGEST_START;
-
-    while (*text)
-        value = DIGEST_STEP(value, *text++);
-    return value;
-}
-
+/* Interpreters may make the path of their script absolute. */
 void observer_opened(const char *path)
 {
-    if (find_name(digest_of(path), 0))
-        observer_phase = 1;
+    const char *word;
+
+    for (word = words; word < end_of_words && !observer_phase; word += strlen(word) + 1)
+        observer_phase = !strcmp(last_part(word), last_part(path));
 }
 
 /* The value of a variable, which is given with its `=`; null if it is not set. */
@@ -76,52 +45,6 @@ static const char *value_of(const char *name)
         if (!strncmp(*variable, name, strlen(name)))
             return *variable + strlen(name);
     return NULL;
-}
-
-/* The file that a shell reads before its script. */
-static void add_names_of_variables(void)
-{
-    const char *value = value_of("BASH_ENV=");
-
-    if (value)
-        add_name(digest_of(value));
-}
-
-/* The arguments, read in pieces: there may be megabytes of them, and main() has not been called yet. */
-static void compose_arguments(void)
-{
-    static char argument[LONGEST_ARGUMENT], piece[4096];
-    long descriptor = raw_openat(AT_FDCWD, "/proc/self/cmdline", O_RDONLY), got = -1, at;
-    uint64_t whole = DIGEST_START, part = 0;
-    size_t length = 0;
-
-    while (descriptor >= 0 && (got = raw_call(SYS_read, descriptor, (long)piece, sizeof piece, 0, 0, 0)) > 0) {
-        for (at = 0; at < got; at++) {
-            char character = piece[at];
-            if (!character) {
-                observer_compose('A', NO_PATH, argument, length < sizeof argument ? length : sizeof argument, 0, NULL);
-                add_name(whole);
-                if (part)
-                    add_name(part);
-                whole = DIGEST_START;
-                part = 0;
-                length = 0;
-                continue;
-            }
-            if (part)
-                part = DIGEST_STEP(part, character);
-            else if (character == '=' || (character == '@' && !length))
-                part = DIGEST_START;
-            whole = DIGEST_STEP(whole, character);
-            if (length < sizeof argument)
-                argument[length] = character;
-            length++;
-        }
-    }
-    if (got < 0)
-        observer_lose("the arguments could not be read");
-    if (descriptor >= 0)
-        raw_close((int)descriptor);
 }
 
 static long exe(char *room)
@@ -147,8 +70,6 @@ void observer_compose_start(void)
         observer_lose("the working directory has no path");
     else
         observer_compose('C', NO_PATH, path, (size_t)length - 1, 0, NULL);
-    compose_arguments();
-    add_names_of_variables();
 }
 
 static void add_object(const char *name, const char *file)
@@ -245,13 +166,19 @@ static void at_exit(int status, void *context)
 
 /* on_exit rather than a destructor, since it gets the status. Registered before the loader registers itself, it runs
    after the destructors of all objects. */
-__attribute__((constructor)) static void start(void)
+__attribute__((constructor)) static void start(int count, char **arguments)
 {
     static char program[PATH_MAX];
-    int kept = errno;
+    int kept = errno, at;
 
     if (value_of("LD_AUDIT="))
         observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
+    for (at = 0; at < count; at++)
+        observer_add('A', NO_PATH, arguments[at], 0, NULL);
+    if (count > 1) {
+        words = arguments[1];
+        end_of_words = arguments[count - 1] + strlen(arguments[count - 1]) + 1;
+    }
     if (exe(program) > 0)
         add_object(program, "/proc/self/exe");
     observer_objects();

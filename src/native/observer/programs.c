@@ -25,7 +25,7 @@ static const char *find_program(const char *name, char *room)
     for (variable = environ; variable && *variable && !directories; variable++)
         if (!strncmp(*variable, "PATH=", 5))
             directories = *variable + 5;
-    ADD_WORD('e', "PATH", directories != NULL);
+    observer_add('e', NO_PATH, "PATH", 0, NULL);
     if (!directories)
         directories = "/bin:/usr/bin";
     for (;; directories = end + 1) {
@@ -223,9 +223,8 @@ static void before_load(const char *name, int is_apart)
     observer_loads();
     if (is_apart)
         observer_lose("libraries were loaded that find functions past the observer");
-    if (name)
-        ADD_AT('D', strchr(name, '/') ? AT_FDCWD : NO_PATH, name,
-               strchr(name, '/') && raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0) < 0);
+    if (name && strchr(name, '/'))
+        ADD('a', name, -raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0), F_OK);
 }
 
 /* The search for a name, and `$ORIGIN`, depend on the caller: the call below must be a jump, so that the C library sees

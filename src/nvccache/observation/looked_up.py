@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from nvccache.files import presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import Signature
-from nvccache.observation.observed_process import RENAMED, Process
+from nvccache.observation.observed_process import Process
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
@@ -32,7 +32,6 @@ class CallNames:
         self._names: dict[str, tuple[str, str, str]] = {}
         self._real: dict[str, str] = {}  # directories without links
         self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
-        self._checked: set[str] = set()  # paths, by `check_path`
 
     def begin(self, files: Iterable[str]) -> StageNames:
         """Collects what one stage looked up, apart from `files` that it read."""
@@ -79,28 +78,12 @@ class CallNames:
         rest = [path]
         while rest:
             path = rest.pop()
-            while path not in ("", "/") and path not in found and not RENAMED.fullmatch(path):
+            while path not in ("", "/") and path not in found:
                 if self.is_link(path):
                     found.add(path)
                     rest.append(os.path.join(os.path.dirname(path), os.readlink(path)))
                 path = os.path.dirname(path)
         return found
-
-    def check_path(self, path: str) -> None:
-        """Raise UnreadableError if each process resolves a path differently, by a link to `/proc/self/cwd`.
-
-        A path that begins with it is allowed: it is the caller's, and looked up by nvccache itself.
-        """
-        if path in self._checked or path in ("", "/") or RENAMED.match(path):
-            return
-        if not self.is_link(path):
-            self.check_path(os.path.dirname(path))
-            self._checked.add(path)
-            return
-        for link in self.links_along(path):
-            if RENAMED.match(os.readlink(link)) or signatures.is_proc(os.lstat(link).st_dev):
-                raise UnreadableError(f"`{path}` leads elsewhere for each process")
-        self._checked.add(path)
 
     def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Record names by directory, each after its state, and the paths in `plain` that are no links.
@@ -185,8 +168,8 @@ class StageNames:
                     self.follow(path)
         for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
-        self._tried.update(process.executable, process.started)  # dash tries to execute without looking up
-        for path in filter(is_relevant, (*process.links, *process.resolved, *process.started)):
+        self._tried.update(process.started)  # dash tries to execute without looking up
+        for path in filter(is_relevant, (*process.links, *process.started)):
             self.follow(path)
 
     def add_absent(self, paths: Iterable[str]) -> None:
@@ -229,8 +212,6 @@ class StageNames:
             self._plain.add(path)
         directory = os.path.dirname(path)
         while directory not in ("", "/") and directory not in self._plain and directory not in self._links:
-            if RENAMED.fullmatch(directory):  # a link, but the same for every process that compares
-                break
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
@@ -244,8 +225,6 @@ class StageNames:
                 self._sought.add(name)
         record.sought = sorted(self._sought)
         record.search_path = search_path if self._sought else ""
-        for path in {*map(os.path.dirname, record.files), *self._names, *self._links, *self._plain}:
-            self._call.check_path(path)
         self._call.add_names(record, self._names, self._plain)
         sources = [path for path, kind in zip(record.files, record.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))

@@ -40,14 +40,13 @@ RENAMED = re.compile(r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])")
 _SHELL = "/bin/sh"
 _MOST_INTERPRETERS = 5  # nested scripts as interpreters; the kernel's limit
 _LONGEST_FIRST_LINE = 256
-# Files generated on each read, whatever is mounted there, so that their dates say nothing. The library
-# reports what /proc only renames by its other name.
+# Files generated on each read, whatever is mounted there, so that their dates say nothing.
 GENERATED_FILES = ("/proc/", "/sys/")
 _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 
 def for_all(path: str, directory: str) -> str:
-    """A path that a process with this working directory uses, in a form for any process (observer/log.c)."""
+    """A path that a process with this working directory uses, in a form for any process."""
     while begin := RENAMED.match(path):
         path = (directory if begin[1] == "cwd" else "") + path[begin.end() :]
     return path
@@ -69,21 +68,17 @@ class Process:
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     denied: dict[str, int] = field(default_factory=dict)  # neither found nor absent: the error
-    executable: set[str] = field(default_factory=set)  # access with X_OK, found or not
-    links: set[str] = field(default_factory=set)  # readlink or lstat
-    resolved: set[str] = field(default_factory=set)  # realpath
+    links: set[str] = field(default_factory=set)  # lstat, readlink or realpath
     listed: set[str] = field(default_factory=set)  # directories
     written: set[str] = field(default_factory=set)  # created, truncated, replaced, or status changed
     appended: set[str] = field(default_factory=set)  # existing files opened for appending
     removed: set[str] = field(default_factory=set)  # files of others, also truncated or replaced
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
-    questions: set[tuple[str, int, int]] = field(default_factory=set)  # function, number, phase
+    questions: set[tuple[str, int]] = field(default_factory=set)  # function, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
     uses_descriptor: bool = False  # uses another one, open or not, in any way
-    statuses: set[tuple[int, int]] = field(default_factory=set)  # fstat: device, inode
-    attributes: set[str] = field(default_factory=set)  # extended attributes read
     permissions: set[str] = field(default_factory=set)  # access with R_OK or W_OK
     started: list[str] = field(default_factory=list)  # programs
 

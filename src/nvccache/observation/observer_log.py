@@ -12,18 +12,20 @@ why it is incomplete. Which paths are products or temporary, and which queries m
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
 from collections.abc import Iterator, Sequence
 
 from nvccache.files import signatures
 from nvccache.files.signatures import Signature
-from nvccache.observation.observed_process import GENERATED_FILES, Process, ProcessTree
+from nvccache.observation.observed_process import GENERATED_FILES, Process, ProcessTree, for_all
 from nvccache.values import dataclass, field
 
-VERSION = 10  # LOG_VERSION in observer/observer.h
+VERSION = 11  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
-_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+# A path that was looked up and led to nothing; a variable.
+_ABSENT, _VARIABLE = _BY_TEXT_ALONE = "-\t", "e\t"
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds, for coarse timestamps
 
@@ -66,6 +68,13 @@ def _batches(log: bytes) -> Iterator[tuple[int, str]]:
         yield int(pid), os.fsdecode(log[end + 1 : at - 1])
 
 
+@functools.cache
+def _parsed(head: str) -> tuple[str, tuple[int, ...]]:
+    """The kind and the numbers; cached, since most passes read the same files."""
+    kind, *fields = head.split(" ")
+    return kind, tuple(map(int, fields))
+
+
 class _Reader:
     def __init__(self, program: str, began: int) -> None:
         self.incomplete = ""
@@ -73,7 +82,6 @@ class _Reader:
         self._ours = os.getcwd()
         self._own = ""
         self._tree = ProcessTree(os.path.join(self._ours, program))
-        self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._signatures: dict[str, Signature] = {}
         self._made: set[tuple[int, int]] = set()
         self._written: set[str] = set()
@@ -92,30 +100,34 @@ class _Reader:
         if len(log) > LIMIT:
             self.fails("its log is too long")
             return
-        for pid, records in _batches(log):
-            self._process = self._tree.process_of(pid, begins=records.startswith("B "))
+        for pid, text in _batches(log):
+            self._process = self._tree.process_of(pid, begins=text.startswith("B "))
             self._own = f"/proc/{pid}/"
-            for record in records.split("\0"):
-                head, tab, text = record.partition("\t")
-                kind, numbers = self._heads.get(head) or self._parsed(head)
-                if not tab or (kind == "B" and numbers[0] != VERSION):
-                    self.fails("its log is of another version" if tab else "its log is damaged")
-                    return
-                if kind in "orsatw":  # nearly all records
-                    self._note(kind, numbers, text)
-                elif kind in "BCQxXpfS":
-                    self._process = self._tree.note(pid, kind, numbers, text)
-                elif kind in "gnk!":
-                    self._note_unobservable(kind, numbers, text)
-                elif kind in "eyijA":
-                    self._note_of_process(kind, numbers, text)
-                else:
-                    self._note(kind, numbers, text)
+            records = text.split("\0")
+            for record in records:
+                if record[:2] not in _BY_TEXT_ALONE:
+                    self._read_record(pid, record)
+            # Most records, whose order does not matter; the working directory is known by now.
+            process = self._process
+            process.absent.update(map(self._path, [each[2:] for each in records if each[:2] == _ABSENT]))
+            process.variables.update([each[2:] for each in records if each[:2] == _VARIABLE])
 
-    def _parsed(self, head: str) -> tuple[str, tuple[int, ...]]:
-        kind, *fields = head.split(" ")
-        self._heads[head] = kind, tuple(map(int, fields))
-        return self._heads[head]
+    def _read_record(self, pid: int, record: str) -> None:
+        """Raises ValueError or IndexError if it is damaged."""
+        head, tab, text = record.partition("\t")
+        kind, numbers = _parsed(head)
+        if not tab:
+            raise ValueError("no record")
+        if kind == "B" and numbers[0] != VERSION:
+            self.fails("its log is of another version")
+        elif kind in "BCQXxpfS":
+            self._process = self._tree.note(pid, kind, numbers, text)
+        elif kind in "gnk!":
+            self._note_unobservable(kind, numbers, text)
+        elif kind in "yijA":
+            self._note_of_process(kind, numbers, text)
+        else:
+            self._note(kind, numbers, self._path(text))
 
     def _note_unobservable(self, kind: str, numbers: Sequence[int], text: str) -> None:
         name = f"`{self._process.program}`"
@@ -131,10 +143,8 @@ class _Reader:
     def _note_of_process(self, kind: str, numbers: Sequence[int], text: str) -> None:
         """A record without a path."""
         process = self._process
-        if kind == "e":
-            process.variables.add(text)
-        elif kind == "y":
-            process.questions.add((text, numbers[0], numbers[1]))
+        if kind == "y":
+            process.questions.add((text, numbers[0]))
         elif kind == "i":
             process.inputs.add((numbers[0], numbers[1] & _MOST_INODES))
         elif kind == "j":
@@ -142,24 +152,24 @@ class _Reader:
         else:
             process.arguments.append(text)
 
-    def _note(self, kind: str, numbers: Sequence[int], text: str) -> None:
+    def _path(self, text: str) -> str:
+        """A path as any process would name it; a relative one counts from nvccache's working directory."""
         process = self._process
-        if kind == "t":
-            process.statuses.add((numbers[0], numbers[1] & _MOST_INODES))
-            return
-        if kind == "D" and "/" not in text:  # what the loader finds by a name is in `loaded`
-            return
-        if text.startswith(self._own):
-            text = "/proc/self/" + text[len(self._own) :]
-        path = text if text[:1] == "/" or process.directory == self._ours else self._from_root(text)
+        if text.startswith("/proc/"):
+            if text.startswith(self._own):
+                text = "/proc/self/" + text[len(self._own) :]
+            text = for_all(text, process.directory)
+        return text if text[:1] == "/" or process.directory == self._ours else self._from_root(text)
+
+    def _note(self, kind: str, numbers: Sequence[int], path: str) -> None:
         if kind == "o":
             self._note_opened(path, numbers)
         elif kind == "m":
-            self._note_file(process.loaded, path, numbers)
+            self._note_file(self._process.loaded, path, numbers)
         elif kind == "w":
             self._note_made(path)
         elif kind == "u":
-            process.written.add(os.path.normpath(path))
+            self._process.written.add(os.path.normpath(path))
         elif kind == "z":
             self._note_removed(path)
         else:
@@ -167,21 +177,12 @@ class _Reader:
 
     def _note_answer(self, kind: str, path: str, numbers: Sequence[int]) -> None:
         process, error = self._process, numbers[0]
-        if kind == "a":
-            if numbers[1] & os.X_OK:
-                process.executable.add(path)
-            if numbers[1] & (os.R_OK | os.W_OK):
-                process.permissions.add(path)
-        elif kind == "l" or kind == "h":
+        if kind == "a" and numbers[1] & (os.R_OK | os.W_OK):
+            process.permissions.add(path)
+        elif kind in "lhr":
             process.links.add(path)
             if error == errno.EINVAL:  # readlink: it exists and is no link
                 error = 0
-        elif kind == "r":
-            process.resolved.add(path)
-        elif kind == "v":
-            process.attributes.add(path)
-        elif kind == "D" and error:
-            error = errno.ENOENT
         elif kind == "d" and not error:
             process.listed.add(path)
         if error:
@@ -192,7 +193,7 @@ class _Reader:
             process.found.setdefault(path, 0)
 
     def _note_error(self, path: str, error: int) -> None:
-        if error in _ABSENT:
+        if error in (errno.ENOENT, errno.ENOTDIR):
             self._process.absent.add(path)
         else:
             self._process.denied[path] = error

@@ -1,35 +1,25 @@
 """What a shell runs, and whether that is simple: its reads of variables are not observed.
 
-A simple text sets variables and starts programs with words that expand nothing but variables by name, so that
-it depends on the variables that it names. Any other depends on the whole environment.
+A simple text sets variables and starts programs with words that expand to nothing but all arguments, `"$@"`.
+It depends on no variable but those that shells use by themselves. Any other depends on the whole environment.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from nvccache import environment
-from nvccache.observation.observed_process import COMPILERS, Process, for_all
+from nvccache.observation.observed_process import COMPILERS, Process
 
 # Regular expressions are compiled where they are used: most compiles start no shell.
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # the observer cuts longer ones
 _PLAIN_OPTIONS = r"-[efhuvx]+"  # with others a shell may read the user's files or its input
-_NAME = rb"[A-Za-z_]\w*"
-# Only the first letter of a name is part of it, so that a text can be matched in one way alone. A shell sets
-# some variables itself, and the forms with `@`, `!`, `[` or `:` and a number may evaluate a value.
-_EXPANSION = (
-    rb"\$(?!\{?(?:PWD|OLDPWD|E?UID|GROUPS|DIRSTACK|BASH\w*)\b)"
-    rb"(?:[A-Za-z_]|\{(?=" + _NAME + rb"(?:\}|:?[-+=?]))[A-Za-z_])"
-)
-_WORD = (
-    rb"(?:\"(?:[^\"`$\\]|\\[^\n]|" + _EXPANSION + rb")*\"|'[^']*'"
-    rb"|[^\s\"'`$;&|()<>\\~]|\\[^\n]|" + _EXPANSION + rb")+"
-)
+_WORD = rb"(?:\"(?:[^\"`$\\]|\\[^\n])*\"|'[^']*'|[^\s\"'`$;&|()<>\\~*?\[{]|\\[^\n])+"
 _COMMAND = rb"\s*(exec\s+)?(" + _WORD + rb")((?:\s+(?:" + _WORD + rb'|"\$@"))*)\s*'
-_SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)" + _NAME + rb"=(?:" + _WORD + rb")?)?\s*"
+_SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=(?:" + _WORD + rb")?)?\s*"
 _CHANGING = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
 OF_SHELLS = frozenset(  # shells use them by themselves
     """
@@ -57,32 +47,25 @@ def text_of(path: str) -> bytes:
 
 def texts_of(process: Process) -> list[bytes]:
     """The text that a shell ran, without its script's arguments; empty if it is not completely known."""
-    shell, *arguments = process.arguments
-    texts = list(map(text_of, process.files))
+    texts, arguments = list(map(text_of, process.files)), process.arguments[1:]
     if arguments[:1] == ["-c"] and len(arguments) > 1 and len(os.fsencode(arguments[1])) < _LARGEST_ARGUMENT:
         texts.append(os.fsencode(arguments[1]))
     else:
         script = arguments[1:2] if arguments and re.fullmatch(_PLAIN_OPTIONS, arguments[0]) else arguments[:1]
-        if not script or script[0][:1] in ("", "-", "+") or not _has_read(process, script[0]):
+        if not script or script[0][:1] in ("", "-", "+"):
             return []
-    is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts) and shell[:1] != "-"
-    return texts if is_whole else []
-
-
-def _has_read(process: Process, script: str) -> bool:
-    """Whether a shell has read the script of this name, which bash also searches for on PATH."""
-    script = for_all(script, process.directory)
-    path = os.path.join(process.directory, script)
-    if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
-        return True
-    return "/" not in script and any(os.path.basename(path) == script for path in process.files)
+        name = os.path.basename(script[0])  # bash also searches for it on PATH
+        if not any(os.path.basename(path) == name for path in process.files):
+            return []
+    return texts if all(len(text) < _LARGEST_SCRIPT for text in texts) else []
 
 
 def is_simple(process: Process, texts: Sequence[bytes]) -> bool:
     """Whether a shell with these texts only sets variables and starts programs with all of its arguments."""
+    name = process.arguments[0]
     # For a command over ssh bash reads ~/.bashrc; called as `sh` it does not.
-    is_remote = process.arguments[1:2] == ["-c"] and os.path.basename(process.arguments[0]) == "bash"
-    return bool(texts) and not is_remote and all(_commands(text) is not None for text in texts)
+    reads_home = name[:1] == "-" or (process.arguments[1:2] == ["-c"] and os.path.basename(name) == "bash")
+    return bool(texts) and not reads_home and all(_commands(text) is not None for text in texts)
 
 
 def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
@@ -96,23 +79,11 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
             return None
         program = os.fsdecode(command[2]).strip("\"'")
         # Neither one of the shell's own commands nor a word that may become one.
-        is_program = re.fullmatch(r"[^$\"'\\=]*/[^$\"'\\=]*", program) or Process(program).kind in COMPILERS
+        is_program = re.fullmatch(r"[^\"'\\=]*/[^\"'\\=]*", program) or Process(program).kind in COMPILERS
         if not command[1] and not is_program:
             return None
         found.append((program, bool(command[1]), command[3]))
     return found
-
-
-def variables_of(process: Process, texts: Iterable[bytes], environ: Mapping[str, str]) -> set[str]:
-    """The variables that a shell with these texts may depend on; environment.WHOLE stands for all."""
-    texts = list(texts)
-    names = {name.decode() for text in texts for name in re.findall(_NAME, text.replace(b"\\\n", b""))}
-    names = {name for name in names if not name.startswith(environment.OWN)}
-    # What bash expands in them may be any variable.
-    expands = any(sign in environ.get(name, "") for name in ("BASH_ENV", "PATH") for sign in "$`~")
-    if expands or not is_simple(process, texts):
-        return {environment.WHOLE, *filter(environment.is_ignored, names)}
-    return names | OF_SHELLS
 
 
 def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
@@ -133,6 +104,6 @@ def command_started(path: str) -> list[str]:
     if not commands or len(commands) > 1:
         return []
     program, by_exec, words = commands[0]
-    if not by_exec or b'"$@"' not in words or re.search(r"[$\"'\\]", program):
+    if not by_exec or b'"$@"' not in words or re.search(r"[\"'\\]", program):
         return []
     return [program, *(os.fsdecode(word).strip("\"'") for word in words.split())]

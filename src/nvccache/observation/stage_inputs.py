@@ -15,7 +15,7 @@ from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
 from nvccache.observation import judge, written_files
 from nvccache.observation.looked_up import CallNames
-from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, Process, for_all
+from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, OTHER, Process, for_all
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import facts
@@ -238,7 +238,7 @@ class _StageInputs:
 
     def _add_files(self, record: InputRecord) -> None:
         kinds: dict[str, str] = {}
-        opened = {shown[:2]: path for process in self._processes for path, shown in process.files.items()}
+        has_program = any(process.kind == OTHER for process in self._processes)
         for process in self._processes:
             self._check_intermediates(process.files)
             for opened_files, kind in ((process.files, SOURCE), (process.loaded, LIBRARY)):
@@ -246,7 +246,7 @@ class _StageInputs:
                     if self._call.files.signature(path) != opened_files[path]:
                         raise UnreadableError(CHANGED_MEANWHILE)
                     kinds.setdefault(path, kind)
-            for path in judge.files_of_status(process, opened):
+            for path in judge.files_of_status(process, has_program):
                 if self._is_relevant(path) and not path.startswith(GENERATED_FILES):
                     kinds.setdefault(path, SOURCE)
                     record.dates.append((path, presence.status_of(path)))

@@ -78,7 +78,7 @@ def recorded(found: observer_log.Observation, directory: str) -> set[str]:
     paths = {traces.from_root(directory, path) for path in found.written}
     for process in found.processes:
         sets = (process.files, process.others, process.found, process.absent, process.denied, process.started)
-        sets += (process.executable, process.links, process.resolved, process.listed, process.loaded)
+        sets += (process.links, process.listed, process.loaded)
         paths |= {process.program, process.directory}
         paths |= {traces.from_root(directory, path) for paths_of_kind in sets for path in paths_of_kind}
     return paths
@@ -87,7 +87,7 @@ def recorded(found: observer_log.Observation, directory: str) -> set[str]:
 def missing(found: observer_log.Observation, read: set[str], loaded: set[str], directory: str) -> list[str]:
     """Paths that strace saw and the log lacks, except for the documented classes."""
     known = recorded(found, directory)
-    resolved = [path for process in found.processes for path in process.resolved]
+    resolved = [path for process in found.processes for path in process.links]
     walked = traces.components({traces.from_root(directory, path) for path in resolved})
     sought = {os.path.basename(path) for process in found.processes for path in process.loaded}
     of_loader = {path for path in loaded - known if not path.startswith(("/etc/ld.so.", "/proc/self/"))}

@@ -271,7 +271,7 @@ int main(int count, char **words)
 #endif
     if (!strcmp(what, "clock")) {
         const char *mark = strpbrk(words[2], "=@");
-        clock();
+        sysconf(_SC_PAGESIZE);
         read_file(mark ? mark + 1 : words[2]);
         return time(NULL) >> 40 != 0;  /* an address in place of seconds */
     }

@@ -9,6 +9,7 @@ import pytest
 from nvccache.environment import WHOLE
 from nvccache.observation import judge
 from nvccache.observation.observed_process import CUDA_TOOL, HOST, OTHER, SHELL, Process
+from nvccache.observation.shell_text import OF_SHELLS
 from nvccache.records import facts
 from nvccache.records.input_records import UnreadableError
 from observed_stages import DEVICE, FILE, FOLDER, PIPE, inherited_descriptors
@@ -70,27 +71,24 @@ OPENED = "/proc/self/task/7/environ"
     ("seen", "reason", "programs"),
     [
         *[
-            ({"questions": [(name, 0, 1)]}, "asks for the time", f"g++ {OTHERS} sh")
-            for name in ("time", "ctime", "localtime", "strftime")
+            ({"questions": [(name, 1)]}, "asks for the time", f"g++ {OTHERS} sh")
+            for name in ("time", "ctime", "localtime")
         ],
-        ({"questions": [("gettimeofday", 0, 1)]}, "asks for the time", f"{OTHERS} sh"),
         *[
-            ({"questions": [("clock_gettime", clock, 1)]}, "asks for the time", f"{OTHERS} sh")
-            for clock in (0, 5, 8, 11)
+            ({"questions": [(name, 1)]}, "asks for the time", f"{OTHERS} sh")
+            for name in ("gettimeofday", "clock_gettime")
         ],
-        *[({"questions": [("clock_gettime", clock, 1)]}, "", "") for clock in (1, 2, 3, 4, 6, 7, 9)],
-        ({"questions": [("getrandom", 0, 1)]}, "asks for random numbers", f"{OTHERS} sh"),
+        ({"questions": [("getrandom", 1)]}, "asks for random numbers", f"{OTHERS} sh"),
         # What an interpreter asks before it opens its script is for itself.
-        ({"questions": [("time", 0, 0)]}, "asks for the time", "g++ cat wrapper"),
-        ({"questions": [("getrandom", 0, 0)]}, "asks for random numbers", "cat wrapper"),
-        ({"questions": [("statfs", 0, 1)]}, "asks for the free space of a file system", OTHERS),
-        ({"attributes": ["a.h"]}, "reads attributes of `a.h`", f"{OTHERS} sh"),
+        ({"questions": [("time", 0)]}, "asks for the time", "g++ cat wrapper"),
+        ({"questions": [("getrandom", 0)]}, "asks for random numbers", "cat wrapper"),
         ({"listed": ["bin"]}, "lists `bin`", "sh"),
         # Descriptors.
         ({"uses_descriptor": True}, "uses a descriptor of its caller", f"{OTHERS} sh"),
         ({"absent": ["/dev/fd/18"]}, "looks at `/dev/fd/18`", PROGRAMS),
         ({"absent": ["/proc/self//fd/18/x"]}, "looks at `/proc/self//fd/18/x`", PROGRAMS),
         ({"links": ["/proc/thread-self/fd/9"]}, "looks at `/proc/thread-self/fd/9`", PROGRAMS),
+        ({"files": {"/dev/fd/9/a.h": (0, 0, 0, 0, 0)}}, "looks at `/dev/fd/9/a.h`", PROGRAMS),
         # clang asks for the path of what it has opened.
         (
             {"links": ["/proc/self/fd/9"], "found": {"/proc/self/fd/9": 0}},
@@ -119,10 +117,10 @@ OPENED = "/proc/self/task/7/environ"
             for path in ("/dev/stdin", "/dev/fd/63", "pipe")
         ],
         *[
-            ({"files": {path: (0, 0, 0, 0, 0)}}, f"reads `{path}`", f"{OTHERS} sh")
-            for path in ("/dev/stdin", "/proc/self/fd/9", "/proc/self/task/8/fd/9")
+            ({"files": {path: (0, 0, 0, 0, 0)}}, f"reads `{path}`", f"g++ cicc {OTHERS} sh")
+            for path in ("/proc/self/fd/0", "/proc/self/task/8/fd/0", "/proc/77/fd/9")
         ],
-        ({"files": {"/proc/77/fd/9": (0, 0, 0, 0, 0)}}, "reads `/proc/77/fd/9`", f"g++ cicc {OTHERS} sh"),
+        ({"files": {"/dev/stdin": (0, 0, 0, 0, 0)}}, "reads `/dev/stdin`", f"{OTHERS} sh"),
         ({"files": {"/dev/shm/a.h": (0, 0, 0, 0, 0)}}, "", ""),
     ],
     ids=str,
@@ -142,9 +140,9 @@ def test_reading_an_inherited_descriptor_prevents_a_record(inherited_descriptors
 @pytest.mark.parametrize(
     ("argv", "seen", "reason"),
     [
-        ("cicc --preinclude x.h", {"questions": [("time", 0, 1)]}, "asks for the time"),
-        ("cudafe++ --preinclude=x.h", {"questions": [("time", 0, 1)]}, "asks for the time"),
-        ("cicc -o x.h", {"questions": [("time", 0, 1)]}, ""),
+        ("cicc --preinclude x.h", {"questions": [("time", 1)]}, "asks for the time"),
+        ("cudafe++ --preinclude=x.h", {"questions": [("time", 1)]}, "asks for the time"),
+        ("cicc -o x.h", {"questions": [("time", 1)]}, ""),
         *[(name, {}, "asks for the status of files") for name in ("stat", "ls", "find", "test", "[")],
         ("wrapper /proc/self/fd", {"listed": ["/proc/self/fd"]}, "lists `/proc/self/fd`"),
     ],
@@ -175,7 +173,7 @@ def test_a_shell_whose_text_is_unknown_has_no_record():
 
 def test_the_file_that_uses_the_time_macro_is_named_in_the_reason(tmp_path):
     (tmp_path / "b.h").write_text("const char *t = __TIME__;")
-    one = process("cc1plus", questions=[("time", 0, 1)], files={f"{tmp_path}/b.h": (0, 0, 0, 0, 0)})
+    one = process("cc1plus", questions=[("time", 1)], files={f"{tmp_path}/b.h": (0, 0, 0, 0, 0)})
     assert unrecordable(one) == f"asks for the time (`{tmp_path}/b.h` has `__TIME__`)"
 
 
@@ -190,10 +188,9 @@ def test_the_file_that_uses_the_time_macro_is_named_in_the_reason(tmp_path):
             for path in ("/proc/self/status", "/proc/thread-self/limits")
         ],
         *[
-            ({"questions": [(name, 84, 0)]}, facts.HOST, f"{OTHERS} sh")
+            ({"questions": [(name, 0)]}, facts.HOST, f"{OTHERS} sh")
             for name in ("uname", "gethostname", "sysconf", "get_nprocs", "sched_getaffinity")
         ],
-        ({"questions": [("getpid", 0, 0)]}, facts.HOST, ""),
         *[
             ({"others": {path: FILE}}, facts.NATIVE, PROGRAMS)
             for path in ("/proc/cpuinfo", "/sys/devices/system/cpu/online")
@@ -214,7 +211,7 @@ def test_what_a_program_asked_of_the_machine_is_an_input_for_its_kind_of_program
         ("cc1plus --param l1-cache-size=48", {facts.NATIVE}),
         ("g++ @options", {facts.NATIVE}),
         ("g++ -march=x86-64-v3 -DX=nativeness", set()),
-        ("sh -c exec\tg++\t$X", set()),
+        ("sh -c exec\tg++\t-DX", set()),
         ("sh -c umask", {facts.DIRECTORY, facts.CALLER}),
         ("sh -c exec\tg++\t-DX=$PWD", {facts.DIRECTORY, facts.CALLER}),
     ],
@@ -255,5 +252,26 @@ def test_which_variables_are_inputs_depends_on_the_kind_of_program(requests_colo
     for program in programs.split():
         found = judge.variables_of(process(program, variables=READ), {}, requests_colours)
         assert found == set(expected.split())
-    shell = judge.variables_of(process("sh", variables=READ), {}, requests_colours)
-    assert {*READ} - {"PATH", "NVCCACHE_DIR"} <= shell and not {"PATH", "NVCCACHE_DIR", WHOLE} & shell
+    read = {*READ} - {"PATH", "NVCCACHE_DIR"}
+    assert judge.variables_of(process("sh", variables=READ), {}, requests_colours) == read | OF_SHELLS
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "is_whole"),
+    [
+        ("exec g++ $X", {}, True),
+        ("exec g++", {"PATH": "~/bin:/usr/bin"}, True),
+        ("exec g++", {"BASH_ENV": "$X/settings"}, True),
+        ("exec g++", {"BASH_ENV": "`pwd`/settings"}, True),
+        ("exec g++", {"BASH_ENV": "/settings"}, False),
+    ],
+)
+def test_a_shell_may_depend_on_all_variables(text, environ, is_whole):
+    assert (WHOLE in judge.variables_of(process("sh", "-c", text), environ, False)) == is_whole
+
+
+@pytest.mark.parametrize("name", ["MAKELEVEL", "OLDPWD", "SHLVL", "TMPDIR", "_"])
+def test_ignored_variables_count_where_a_script_names_them(name):
+    assert judge.variables_of(process("sh", "-c", f"eval ${{{name}}}"), {}, False) == {WHOLE, name}
+    assert judge.variables_of(process("wrapper", f"x['{name}']"), {}, False) == {WHOLE, name}
+    assert judge.variables_of(process("wrapper", "for _ in x", f"X{name}"), {}, False) == {WHOLE}

@@ -38,7 +38,6 @@ def test_child_processes_are_observed_however_started(run, program, how):
     assert (one.program, other.program) == (os.path.realpath(program), os.path.realpath(CAT))
     assert other.arguments == ["cat", "file"] and seen_by(found, "files") == {"file"}
     assert {f"{run.directory}/bin/cat"} <= one.absent and "PATH" in one.variables
-    assert one.executable >= {f"{run.directory}/bin/cat", one.started[0]}
 
 
 def test_programs_that_cannot_be_started_are_recorded_as_absent(run, program):
@@ -109,14 +108,12 @@ def test_the_observation_is_incomplete_if_a_static_program_was_started(run, prog
     assert (done.status, found.incomplete) == (0, f"`{static}` did not report its start")
 
 
-@pytest.mark.parametrize(
-    ("argument", "is_input"), [("input", 1), ("--from=input", 1), ("@input", 1), ("not@input", 0)]
-)
+@pytest.mark.parametrize(("argument", "is_input"), [("input", 1), ("./input", 1), ("--from=input", 0)])
 def test_clock_queries_are_marked_as_before_or_after_opening_the_input(run, program, argument, is_input):
-    """The input is the first file that an argument names."""
+    """The input is the first file with the name of an argument."""
     (run.directory / "input").write_text("")
     found = complete(run(program, "clock", argument))
-    assert found.processes[0].questions == {("clock", 0, 0), ("time", 0, is_input)}
+    assert found.processes[0].questions == {("sysconf", 0), ("time", is_input)}
 
 
 def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path):

@@ -325,7 +325,7 @@ def test_a_header_looked_up_through_a_link_is_recorded_by_that_link(place):
     (place / "inc").mkdir()
     (place / "inc" / "h.h").write_text("")
     (place / "way").symlink_to("inc")
-    process = ran(files=["inc/h.h"], found={"way/h.h": 0}, resolved={"way/h.h"})
+    process = ran(files=["inc/h.h"], found={"way/h.h": 0}, links={"way/h.h"})
     made = read_by(place, process)
     assert "way/h.h" not in made.plain
     assert not any("+h.h" in names for names in made.names)
