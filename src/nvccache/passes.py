@@ -43,7 +43,6 @@ _FIRST_MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
 _FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
 # The preprocessor's pseudo-files have no text.
 _RELATIVE = re.compile(rb'\n# \d+ "(?!/|<built-in>"|<command-line>")')
-_ANY = re.compile(rb'^# \d+ "(?:[^"\\\n]|\\.)*"[ 0-9]*\n', re.MULTILINE)
 _DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )')
 # The text of one file after a line marker, and from the marker the quoted name and the flags; or of system
 # headers, with their markers and no such name.
@@ -195,10 +194,6 @@ def without_directory(preprocessed: bytes) -> bytes:
     """
     directory = _DIRECTORY.match(preprocessed)
     return preprocessed[: directory.end(1)] + preprocessed[directory.end() :] if directory else preprocessed
-
-
-def without_markers(preprocessed: bytes) -> bytes:
-    return _ANY.sub(b"", preprocessed)
 
 
 def unescaped(name: bytes) -> bytes:

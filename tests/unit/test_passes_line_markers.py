@@ -67,8 +67,3 @@ def test_what_is_listed_has_a_first_line():
     listed = [(b"a.cu", False), (b"b.h", False), (b"/dev/stdin", False), (b"d.h", True), (b"back\\.h", False)]
     assert listed_files(text) == [*listed[:4], (b"b.h", True), listed[4], (b"", False)]
     assert listed_files(b"int x;\n") == []
-
-
-def test_the_text_alone_has_no_names_of_files():
-    text = b'# 1 "/base/a.cu"\nint x; # 1 "/kept"\n# 1 "/base/b\\"q.h" 1 3 4\nint y;\n# 2 "/base/a.cu" 2\n'
-    assert passes.without_markers(text) == b'int x; # 1 "/kept"\nint y;\n'

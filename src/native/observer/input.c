@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdio_ext.h>
-#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 
@@ -93,9 +92,6 @@ USE(int, dup, (int from), (from))
 USE(int, dup2, (int from, int to), (from, to))
 USE(int, dup3, (int from, int to, int flags), (from, to, flags))
 USE(ssize_t, write, (int from, const void *text, size_t size), (from, text, size))
-USE(off_t, lseek, (int from, off_t place, int whence), (from, place, whence))
-USE(off64_t, lseek64, (int from, off64_t place, int whence), (from, place, whence))
-USE(int, flock, (int from, int how), (from, how))
 
 #define FCNTL(name) \
     int name(int descriptor, int what, ...) \

@@ -8,7 +8,6 @@
 #include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/utsname.h>
-#include <termios.h>
 #include <time.h>
 
 #define VARIABLE(name) \
@@ -61,11 +60,3 @@ QUESTION(int, sched_getaffinity, (pid_t pid, size_t size, cpu_set_t *set), (pid,
 
 QUESTION(ssize_t, getrandom, (void *room, size_t size, unsigned flags), (room, size, flags))
 QUESTION(int, getentropy, (void *room, size_t size), (room, size))
-
-#define TERMINAL(type, failure, name, parameters, arguments) \
-    BEFORE(observer_uses(descriptor), type, failure, name, parameters, arguments)
-
-TERMINAL(int, 0, isatty, (int descriptor), (descriptor))
-TERMINAL(int, -1, tcgetattr, (int descriptor, struct termios *state), (descriptor, state))
-TERMINAL(char *, NULL, ttyname, (int descriptor), (descriptor))
-TERMINAL(int, ENOTTY, ttyname_r, (int descriptor, char *room, size_t size), (descriptor, room, size))

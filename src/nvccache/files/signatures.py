@@ -41,7 +41,6 @@ _LAYERS = frozenset(("overlay", "aufs"))
 _WHOLE_SECONDS = frozenset(("afs", "beegfs", "lustre"))
 _LOOP = 7  # the major number of loop devices, which can be switched to another image
 # Pseudo file systems, whose files the kernel generates when they are read.
-_PROC = "proc"
 _PSEUDO = frozenset(
     """
     proc binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs mqueue nsfs pstore resctrl securityfs
@@ -139,11 +138,6 @@ def _root_device() -> int:
     if not _root_devices:
         _root_devices.append(os.stat("/").st_dev)
     return _root_devices[0] if os.major(_root_devices[0]) != _LOOP else -1
-
-
-def is_proc(device: int) -> bool:
-    """Whether a device is /proc, where links have other targets for each process."""
-    return _kinds().get(device) == _PROC
 
 
 def is_pseudo_file_system(device: int) -> bool:

@@ -120,8 +120,8 @@ def _unrecordable(process: Process) -> str:
             return f"uses `{variable}`"
         if any(re.search(_DATES_IN_SHELL, text) for text in texts):
             return "asks for dates, owners or modes"
-        if listed := [path for path in process.listed if not path.startswith(KERNEL_PATHS)]:
-            return f"lists `{min(listed)}`"
+        if process.listed:
+            return f"lists `{min(process.listed)}`"
     if process.kind == OTHER and _name(process) in _ASKS_STATUS:
         return "asks for the status of files"
     return _unreadable_file(process)
@@ -135,10 +135,6 @@ def _unreadable_file(process: Process) -> str:
         looked -= {path for path in process.links if not process.found.get(path, 1)}
     for path in filter(_FURTHER_DESCRIPTOR.fullmatch, looked):
         return f"looks at `{path}`"
-    # To close all of them; not in a shell, nor if the path is among its arguments.
-    if process.kind != OTHER or any(re.search(_DESCRIPTORS, argument) for argument in process.arguments):
-        for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed):
-            return f"lists `{path}`"
     if process.kind == CUDA_TOOL and not re.fullmatch(_FRONT_ENDS, _name(process)):
         return ""
     harmless = _HARMLESS_TO_COMPILERS if is_compiler else _HARMLESS

@@ -28,11 +28,9 @@ _LOG = "log"
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at spaces and colons, and expands `$`
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
-# Scripts that only set or unset the variable are fine.
-_MENTIONS_OBSERVER = rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
-_MENTIONED = f"its text reads `{VARIABLE}`"
+_MENTIONED = f"its text names `{VARIABLE}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:
@@ -69,10 +67,8 @@ def looks_for_observer(program: str) -> bool:
     """Whether a program is a script that may behave differently when observed, judged by its text."""
     try:
         with open(program, "rb") as stream:
-            text = stream.read(len(elf.MAGIC))
-            return text != elf.MAGIC and bool(
-                re.search(_MENTIONS_OBSERVER, text + stream.read(_LARGEST_SCRIPT))
-            )
+            magic = stream.read(len(elf.MAGIC))
+            return magic != elf.MAGIC and VARIABLE.encode() in stream.read(_LARGEST_SCRIPT)
     except OSError:
         return False
 

@@ -96,8 +96,6 @@ OPENED = "/proc/self/task/7/environ"
             f"{OTHERS} sh",
         ),
         ({"found": {"/dev/fd/2": PIPE}, "absent": ["/dev/fd/1"]}, "", ""),
-        ({"listed": ["/proc/self/fd"]}, "lists `/proc/self/fd`", f"{COMPILERS} sh"),  # others close all
-        ({"listed": ["/dev/fd/"]}, "lists `/dev/fd/`", f"{COMPILERS} sh"),
         # Files of the kernel.
         *[({"others": {path: DEVICE}}, "", "") for path in ("/dev/null", "/dev/zero")],
         *[
@@ -144,7 +142,6 @@ def test_reading_an_inherited_descriptor_prevents_a_record(inherited_descriptors
         ("cudafe++ --preinclude=x.h", {"questions": [("time", 1)]}, "asks for the time"),
         ("cicc -o x.h", {"questions": [("time", 1)]}, ""),
         *[(name, {}, "asks for the status of files") for name in ("stat", "ls", "find", "test", "[")],
-        ("wrapper /proc/self/fd", {"listed": ["/proc/self/fd"]}, "lists `/proc/self/fd`"),
     ],
 )
 def test_commands_whose_result_no_file_determines_leave_no_record(argv, seen, reason):

@@ -127,26 +127,21 @@ def test_an_observation_without_log_or_of_another_program_is_incomplete(scratch)
         assert Log(f"{scratch}/watched-0", program).read().incomplete
 
 
-ASKING = {
+NAMING = {
     "#!/bin/sh\necho ${LD_PRELOAD+set}\n": True,
     "#!/bin/bash\n[ -v LD_PRELOAD ] && echo set; true\n": True,
-    "#!/bin/sh\ntr '\\0' '\\n' </proc/self/environ | grep ^LD_P; true\n": True,
-    "#!/bin/sh\nunset LD_PRELOAD\n": False,
-    "#!/bin/sh\nLD_PRELOAD= echo\n": False,
     "#!/bin/sh\nenv\n": False,
 }
 
 
-@pytest.mark.parametrize("text", ASKING)
-def test_scripts_that_inspect_ld_preload_are_run_unobserved(scratch, text):
-    """A script whose text names it does not see it, and is not observed."""
+@pytest.mark.parametrize("text", NAMING)
+def test_scripts_that_name_ld_preload_are_run_unobserved(scratch, text):
+    """So they do not see it."""
     path = f"{scratch}/script"
     with open(path, "w") as stream:
         stream.write(text)
     os.chmod(path, 0o755)
-    watch = Watch(scratch)
-    completed, log = watch.run([path], ENVIRON)
-    assert ("reads `LD_PRELOAD`" in log.read().incomplete) == ASKING[text]
-    if ASKING[text]:
-        assert completed.stdout.strip() == b""
+    completed, log = Watch(scratch).run([path], ENVIRON)
+    assert ("names `LD_PRELOAD`" in log.read().incomplete) == NAMING[text]
+    assert not NAMING[text] or completed.stdout.strip() == b""
     assert not observer.looks_for_observer("/bin/sh") and not observer.looks_for_observer(f"{scratch}/none")

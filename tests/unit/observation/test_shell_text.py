@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from nvccache.observation.observed_process import Process
-from nvccache.observation.shell_text import changing_variable, is_simple, command_started, texts_of
+from nvccache.observation.shell_text import changing_variable, command_started, is_simple, texts_of
 
 SCRIPT = ["/bin/sh", "/opt/wrapper", "-c", "a.cu"]
 
