@@ -73,8 +73,9 @@ _FURTHER_DESCRIPTOR = re.compile(rf"{_DESCRIPTORS}/+(?![012](?!\d))\d.*")
 _STREAM = rf"/dev/std.*|{_DESCRIPTORS}/.*|/proc/\d+/(?:task/\d+/)?fd/.*"
 # Paths with another content for each process. Those below its working directory or root have other names by
 # now (observer_log.py).
-_OF_PROCESS = re.compile(rf"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|{_SELF}(?:/.*)?")
-_OTHER_PROCESS = r"/proc/\d+(?:/.*)?"
+_OF_PROCESS = re.compile(
+    r"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|/proc/(?:self|thread-self|\d+)(?:/.*)?"
+)
 # What may be read there without being an input. Limits and users are in facts.CALLER, the processor in
 # facts.NATIVE. Compilers read their memory maps, memory and seeds; not files by way of /proc/self/task.
 _HARMLESS = (
@@ -148,14 +149,8 @@ def _unreadable_file(process: Process) -> str:
 
 
 def is_same_for_all(path: str) -> bool:
-    """Whether a path means the same to all processes; raises UnreadableError if it is about another one."""
-    if not path.startswith(KERNEL_PATHS):
-        return True
-    if re.fullmatch(_OTHER_PROCESS, path):
-        raise UnreadableError(f"`{path}` is of another process")
-    if "/../" in path:
-        raise UnreadableError(f"it is not known where `{path}` leads")
-    return not _OF_PROCESS.fullmatch(path)
+    """Whether a path means the same to all processes, or is not known to be about one."""
+    return not path.startswith(KERNEL_PATHS) or "/../" in path or not _OF_PROCESS.fullmatch(path)
 
 
 def _inherited_descriptors() -> dict[tuple[int, int], str]:

@@ -71,7 +71,6 @@ class Process:
     links: set[str] = field(default_factory=set)  # lstat, readlink or realpath
     listed: set[str] = field(default_factory=set)  # directories
     written: set[str] = field(default_factory=set)  # created, truncated, replaced, or status changed
-    appended: set[str] = field(default_factory=set)  # existing files opened for appending
     removed: set[str] = field(default_factory=set)  # files of others, also truncated or replaced
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv

@@ -250,8 +250,6 @@ class _Reader:
         access = flags & os.O_ACCMODE
         if flags & os.O_CREAT and not size and changed >= self._began:
             self._note_made(path)
-        elif access != os.O_RDONLY and flags & os.O_APPEND:
-            self._process.appended.add(os.path.normpath(path))
         elif access != os.O_RDONLY:
             before = (device, inode & _MOST_INODES, size, modified, changed)
             self._process.updated.setdefault(path, before)

@@ -39,7 +39,6 @@ class Subject:
     folds_mathematics: bool = False  # by its command
     # The call's own files whose content is in the key; if None, the stage may read any of the call's files.
     intermediates: frozenset[str] | None = None
-    argv: tuple[str, ...] = ()  # its command
 
     @property
     def search_path(self) -> str:
@@ -151,7 +150,7 @@ class ObservedInputs:
         return [path for path in paths if self.names.state(path) in (PRESENT, EXECUTABLE)]
 
     def is_relevant(self, path: str) -> bool:
-        """Whether a path is neither the call's own nor specific to a process; raises UnreadableError."""
+        """Whether a path is neither the call's own nor specific to a process."""
         if not path.startswith(self._special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])

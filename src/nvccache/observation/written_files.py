@@ -28,13 +28,6 @@ def check_products(process: Process, scratch: str, outputs: Iterable[str] = ()) 
             raise UnreadableError(f"`{os.path.basename(process.program)}` removes `{path}`")
 
 
-def appended_file(processes: Iterable[Process], scratch: str) -> str:
-    """A file outside the scratch directory that one of these processes appends to; or empty."""
-    own = _own(scratch)
-    appended = (path for process in processes for path in process.appended)
-    return min((path for path in appended if not path.startswith(own)), default="")
-
-
 def looks_for_product(process: Process, product: str, *, existed: bool) -> bool:
     """Whether a process looked up a product's path before the product was made, and may depend on the result.
 

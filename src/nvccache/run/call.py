@@ -158,7 +158,6 @@ class Compile:
             stage_key.is_known_by_content(stage, program),
             stage.tool.folds_mathematics,
             frozenset((*read, *(output.path for output in stage.outputs))),
-            stage.argv,
         )
 
 

@@ -7,7 +7,7 @@ import os
 from nvccache import module_id
 from nvccache.files import elf
 from nvccache.machine import scratch
-from nvccache.observation import unchanged_files, written_files
+from nvccache.observation import unchanged_files
 from nvccache.observation.observer_log import Observation
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
@@ -94,13 +94,6 @@ def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     except (UnreadableError, OSError) as error:
         return str(error)
     run.input_record = read
-    processes = tool_run.log.read().processes if tool_run.log else ()
-    grown = written_files.appended_file(processes, call.plan.scratch)
-    if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
-        call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
-        _add_blobs(call, stage)
-        run.contains_id |= bool(call.module_id_of(stage))
-        return ""
     scope = SAME_ID if _may_contain_id(call, stage, printed) else ANYWHERE
     _add_blobs(call, stage)
     result = _result(call, run, tool_run)

@@ -11,7 +11,6 @@ import time
 
 from nvccache import passes
 from nvccache.files import elf, presence, signatures
-from nvccache.observation import written_files
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
@@ -104,11 +103,9 @@ def _read_by_dry_run(call: Compile, dry_run: DryRun) -> InputRecord:
     if dry_run.input_record:
         return dry_run.input_record
     assert dry_run.log
-    observation = dry_run.log.read()
     subject = Subject(call.request.guarded_environ, call.request.nvcc)
-    inputs = call.inputs.input_record(observation, subject)
-    if not written_files.appended_file(observation.processes, call.plan.scratch):
-        dry_run.store(inputs, call.since_ns)
+    inputs = call.inputs.input_record(dry_run.log.read(), subject)
+    dry_run.store(inputs, call.since_ns)
     return inputs
 
 

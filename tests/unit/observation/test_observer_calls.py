@@ -43,7 +43,7 @@ LOOKUPS = {
     "__openat_2(AT_FDCWD, FILE, O_RDONLY)": "files",
     "open(FILE, O_RDWR)": "files updated",
     "open(FILE, O_WRONLY)": "found updated",
-    "open(FILE, O_WRONLY | O_APPEND)": "found appended",
+    "open(FILE, O_WRONLY | O_APPEND)": "found updated",
     "open(FILE, O_PATH | O_NOFOLLOW)": "found links",
     'fopen(FILE, "r")': "files",
     'fopen64(FILE, "r+")': "files updated",
@@ -128,7 +128,7 @@ UNOBSERVABLE = {
     'dlopen("libdl.so.2", RTLD_NOW | RTLD_DEEPBIND)': "past the observer",
 }
 PATHS = """
-    found files others denied absent links listed written appended removed updated permissions
+    found files others denied absent links listed written removed updated permissions
 """.split()
 TABLES = (LOOKUPS, MAKING, REMOVING, CHANGING, QUESTIONS, HARMLESS, UNOBSERVABLE)
 ROWS = {statement: number for number, statement in enumerate(row for table in TABLES for row in table)}

@@ -10,7 +10,6 @@ import pytest
 
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
-from nvccache.observation import written_files
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import facts
@@ -302,14 +301,6 @@ def test_a_file_made_and_removed_by_a_tool_must_be_absent_next_time(place):
     process = ran("g++", absent={"b.h"}, written={"b.h"})
     made = read_by(place, process, written={"b.h"}, of=subject(intermediates=frozenset({"b.h"})))
     assert not any("b.h" in name for names in made.names for name in names), "products are there now"
-
-
-def test_a_file_appended_to_outside_the_scratch_directory_is_found(place):
-    def grown(*appended: str) -> str:
-        return written_files.appended_file([ran("cat", appended={*appended})], f"{place}/scratch")
-
-    assert grown(f"{place}/scratch/log", "/dev/null") == ""
-    assert grown(f"{place}/scratch/log", "log") == "log"
 
 
 def test_scratch_files_may_be_named_through_links(place):
