@@ -75,8 +75,6 @@ class FakeEngine:
     # The methods, by their names.
 
     def GetCapabilities(self, request: Any, context: Any) -> Any:  # noqa: N802
-        if self.trouble == SILENT:
-            self.wait(context)
         if self.trouble == NO_TOKEN and ("authorization", "Bearer secret") not in self.metadata:
             token = dict(self.metadata).get("authorization", "")  # repeated, as some servers do
             context.abort(grpc.StatusCode.UNAUTHENTICATED, f"no token {token}".strip())
@@ -93,6 +91,8 @@ class FakeEngine:
         )
 
     def FindMissingBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if self.trouble == SILENT:
+            self.wait(context)
         missing = [digest for digest in request.blob_digests if digest.hash not in self.blobs]
         return messages.FindMissingBlobsResponse(missing_blob_digests=missing)
 

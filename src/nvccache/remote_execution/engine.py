@@ -33,7 +33,6 @@ def run(endpoint: Endpoint, work: Work, handle: Handle) -> RemoteResult:
     started = time.monotonic()
     with contextlib.closing(Client(endpoint)) as engine:
         handle.on_end(engine.cancel)
-        engine.check()
         action, blobs = describe(work, endpoint)
         engine.send(blobs.values())
         sent = time.monotonic()

@@ -44,15 +44,7 @@ class ShippedTool:
     """A tool with its loader, its libraries and class-check."""
 
     files: Sequence[ToolFile]
-    checks: Sequence[str]  # arguments of class-check
-    program: str  # the name of one of the files
-    loader: str  # the same
-
-    @property
-    def argv(self) -> list[str]:
-        """What comes before the arguments, relative to the root of the input tree."""
-        checking = [f"{_PROGRAMS}/class-check", *self.checks, "--"]
-        return [*checking, self.loader, "--inhibit-cache", "--library-path", _LIBRARIES, self.program]
+    argv: Sequence[str]  # what comes before the arguments, relative to the root of the input tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +128,9 @@ def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedToo
         named.setdefault(f"{_LIBRARIES}/{os.path.basename(path)}", path)
     files = [ToolFile(key, path, digest_of_file(path, store)) for key, path in named.items()]
     dynamic_loader = f"{_LIBRARIES}/{os.path.basename(libraries[-1])}"
-    return ShippedTool(files, checks, program_name, dynamic_loader)
+    checking = [f"{_PROGRAMS}/class-check", *checks, "--"]
+    loading = [dynamic_loader, "--inhibit-cache", "--library-path", _LIBRARIES, program_name]
+    return ShippedTool(files, [*checking, *loading])
 
 
 def checks_of(processor_class: str) -> list[str]:

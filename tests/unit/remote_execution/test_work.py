@@ -20,7 +20,7 @@ from sent_work import NEEDS_CHECK
 SORT = shutil.which("sort") or "sort"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 needs_x86 = pytest.mark.skipif(not os.path.exists(LOADER), reason=f"there is no {LOADER}")
-TOOL = ShippedTool((), (), "bin/tool", "lib/ld.so")
+TOOL = ShippedTool((), ())
 
 
 def planned(cicc=CICC, ptxas=PTXAS, argv="-c a.cu"):
