@@ -307,6 +307,15 @@ def test_a_user_with_other_groups_gets_no_replay(recorded, place, who):
     assert recorded.ask(ARGUMENTS).is_answer
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_user_with_as_many_other_groups_gets_no_replay(launcher, compiler, monkeypatch):
+    monkeypatch.setattr(os, "getgroups", lambda: [54321])
+    assert launcher.record(compiler, ARGUMENTS, replayed(), answer_of_call())
+    for groups, is_answer in (([54321], True), ([12345], False)):
+        launcher.become = {"extra_groups": groups}
+        assert launcher.ask(ARGUMENTS).is_answer == is_answer
+
+
 def test_variables_without_effect_are_ignored_in_the_whole_environment(launcher, compiler):
     made = replayed()
     made.variables = [("*", environment.digest_of("*", launcher.environ))]
