@@ -26,7 +26,7 @@ from nvccache.records.products import Answer
 from nvccache.records.request import Request
 from nvccache.run import compile as compiling
 from nvccache.run.report import Report
-from nvccache.store import directory, store
+from nvccache.store import store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH
 
@@ -124,7 +124,7 @@ class Toolkit:
         self.transcript.write_text(messages + "".join(f"#$ {line}\n" for line in lines))
 
     def store(self) -> Store:
-        return Store(directory.configured(settings.load(self.environ)))
+        return Store(settings.load(self.environ).dir)
 
     def blobs(self) -> dict[Path, bytes | None]:
         """What the products of stages hold, in the store."""

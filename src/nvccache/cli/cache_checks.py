@@ -18,7 +18,7 @@ from nvccache.cli.output import BAD, GOOD, ODD, Finding, format_count, format_si
 from nvccache.config import Config
 from nvccache.files import keys
 from nvccache.records import replay_layout
-from nvccache.store import directory, eviction, store
+from nvccache.store import eviction, store
 from nvccache.store.directory import Directory, NoCacheError
 from nvccache.store.store import COMPRESSED, Store
 
@@ -36,7 +36,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
     if not root:
         yield Finding(BAD, "cache", f"no cache: {our_settings.NO_CACHE}", ("every compile runs plain nvcc",))
         return
-    if Directory(root).problem(()) == "foreign_directory":
+    if Directory(root).problem() == "foreign_directory":
         text = f"`{root}` holds files but is not an nvccache cache: it is not used"
         yield Finding(BAD, "cache", text, (f"to fix it: {_NAME_ANOTHER}",))
         return
@@ -45,7 +45,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         return
     part = root
     try:
-        top = directory.configured(settings)
+        top = Directory(root)
         top.prepare()
         for name in (".", "tmp", "journal", "locks", *store.BUCKETS):
             part = os.path.normpath(f"{root}/{name}")

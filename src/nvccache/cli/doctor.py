@@ -32,7 +32,8 @@ from nvccache.cli.output import (
 from nvccache.cli.settings import change_command
 from nvccache.config import PREFIX, Config
 from nvccache.observation import observer
-from nvccache.store import directory, events
+from nvccache.store import events
+from nvccache.store.directory import Directory
 from nvccache.store.event_line import Event
 from nvccache.store.store import Store
 from nvccache.toolkit import discovery
@@ -166,7 +167,7 @@ def check_remotes(settings: Config) -> Iterator[Finding]:
     """Whether each remote answers, takes what is written, and has got what is queued for it."""
     if settings.remote and settings.dir:
         for remote in remote_url.parse(settings.remote):
-            yield from remotes.check(remote, directory.configured(settings), not settings.readonly)
+            yield from remotes.check(remote, Directory(settings.dir), not settings.readonly)
 
 
 def check_executor(settings: Config) -> Iterator[Finding]:

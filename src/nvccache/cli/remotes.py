@@ -32,7 +32,6 @@ from nvccache.remote import envelope, outages, uploads
 from nvccache.remote.outages import OF_WRITING
 from nvccache.remote.service import ServiceError, connect
 from nvccache.remote_url import Remote
-from nvccache.store import directory
 from nvccache.store.directory import Directory, NoCacheError
 
 _SECONDS = 5.0  # for a response; longer than a compile waits
@@ -102,7 +101,7 @@ def _settings() -> tuple[Config, Directory]:
         )
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
-    return settings, directory.configured(settings)
+    return settings, Directory(settings.dir)
 
 
 def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]:

@@ -100,45 +100,8 @@ def make_folder(path: str, mode: int) -> None:
         os.mkdir(path, mode)
     except FileExistsError:
         return
-    if not mode & WRITABLE_BY_OTHERS:
-        return
-    descriptor = os.open(path, FOLDER)
-    try:
-        status = os.fstat(descriptor)
-        try:
-            os.fchmod(descriptor, mode | status.st_mode & stat.S_ISGID)
-        except PermissionError:
-            # Nix's sandbox forbids the setgid bit, which is not needed if the group is the process's.
-            if status.st_gid != os.getegid():
-                raise
-            os.fchmod(descriptor, mode)
-    finally:
-        os.close(descriptor)
-
-
-def mode_for_writers(mode: int) -> int:
-    """The mode of a file in a directory of this mode that only those who can write it can read."""
-    return 0o600 | (0o060 if mode & stat.S_IWGRP else 0) | (0o006 if mode & stat.S_IWOTH else 0)
-
-
-def others_may_write(status: os.stat_result) -> bool:
-    """Whether users other than the owner may write; the group of this user alone does not count."""
-    writers = status.st_mode & WRITABLE_BY_OTHERS
-    return bool(writers) and not (writers == stat.S_IWGRP and _is_own_group(status))
-
-
-def _is_own_group(status: os.stat_result) -> bool:
-    """Whether a file of this user has the user's own group: of the same name, without another member."""
-    if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-        return False
-    import grp
-    import pwd
-
-    try:
-        user, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
-    except KeyError:
-        return False
-    return (group.gr_name, group.gr_gid) == (user.pw_name, user.pw_gid) and {*group.gr_mem} <= {user.pw_name}
+    if mode & WRITABLE_BY_OTHERS:
+        os.chmod(path, mode | os.stat(path).st_mode & stat.S_ISGID)
 
 
 def remove(path: str) -> None:

@@ -60,7 +60,7 @@ def _is_safe(path: str) -> bool:
     """Whether the user's directory can be created, or is there and cannot be exchanged by others."""
     try:
         parent = os.stat(os.path.dirname(path))
-        if untrusted.others_may_write(parent) and not parent.st_mode & stat.S_ISVTX:
+        if parent.st_mode & untrusted.WRITABLE_BY_OTHERS and not parent.st_mode & stat.S_ISVTX:
             return False
         status = os.lstat(path)
     except FileNotFoundError as error:

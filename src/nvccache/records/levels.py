@@ -15,7 +15,6 @@ from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.records.products import RESTORED, UNWRITABLE, Answer, restore
-from nvccache.store import directory
 from nvccache.store.store import Store
 
 TYPE_CHECKING = False
@@ -49,7 +48,7 @@ def answer(request: Request) -> Answer | Bypass | None:
     if parsed.is_query and not _can_be_written(not parsed.output, has_messages=False):
         return Bypass("query_streams")
     request.invocation = parsed
-    cache = Store(directory.configured(config), config.readonly)
+    cache = Store(config.dir, config.readonly)
     found = None
     if not config.recache:
         found = _answer_parsed(request, cache)

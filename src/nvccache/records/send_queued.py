@@ -29,7 +29,7 @@ from nvccache.remote import envelope, outages, uploads
 from nvccache.remote.service import Service, ServiceError, connect
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
-from nvccache.store import directory, store
+from nvccache.store import store
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import Store
 from nvccache.values import dataclass
@@ -160,7 +160,7 @@ def main(arguments: list[str]) -> None:
     settings = config.load({**os.environ, "NVCCACHE_DIR": path})
     if settings.readonly:
         return
-    root = directory.configured(settings)
+    root = Directory(settings.dir)
     remotes = [each for each in remote_url.parse(settings.remote) if each.is_writable]
     senders = [Sender(root, each, os.environ) for each in remotes if not uploads.is_left_alone(each.identity)]
     lock: int | None = int(descriptor)

@@ -33,7 +33,7 @@ def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str])
     """Queue what a call has published for all writable remotes, and start the uploader in the background."""
     from nvccache import remote_url
 
-    root = directories.configured(config)
+    root = directories.at(config.dir)
     identities = [each.identity for each in remote_url.parse(config.remote) if each.is_writable]
     if enqueue(root, identities, items) and not all(map(is_left_alone, identities)):
         start_uploader(root, environ, config.log)
@@ -49,7 +49,7 @@ def enqueue(root: Directory, identities: Iterable[str], items: Iterable[Item]) -
     paths = [_path(identity, item) for item in items for identity in identities]
     try:
         for path in paths:
-            os.close(root.open(path, os.O_RDWR, make=True, for_writers=True)[0])
+            os.close(root.open(path, os.O_RDWR, make=True)[0])
     except (OSError, StoreError):
         return False
     return bool(paths)

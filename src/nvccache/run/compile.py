@@ -18,7 +18,8 @@ from nvccache.run.call import Compile
 from nvccache.run.dry_runs import DryRun
 from nvccache.run.report import Report
 from nvccache.run.run_stage import LostResultError
-from nvccache.store import directory, eviction, store
+from nvccache.store import eviction, store
+from nvccache.store.directory import Directory
 from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
@@ -42,7 +43,7 @@ def compile_call(request: Request, explaining: Explaining | None = None) -> Repo
     """Compile with the help of the store; raises OSError and LostResultError. Leaves nothing in scratch."""
     config = request.config
     cache = _store(request)
-    problem = cache.directory.problem(store.BUCKETS)
+    problem = cache.directory.problem()
     if problem:
         return _left_to_nvcc(Bypass(problem, config.dir), request)
     path = scratch.choose(request.environ, config.dir)
@@ -121,8 +122,8 @@ def _store(request: Request) -> store.Store:
     """The cache directory, with its remotes if these may be queried."""
     config = request.config
     if config.remote and not config.recache:
-        return tiered_store.configured(directory.configured(config), config, request.environ)
-    return store.Store(directory.configured(config), config.readonly)
+        return tiered_store.configured(Directory(config.dir), config, request.environ)
+    return store.Store(config.dir, config.readonly)
 
 
 def _maintain(cache: store.Store, config: Config, report: Report) -> None:

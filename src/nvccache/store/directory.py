@@ -1,8 +1,9 @@
 """Opens everything in the cache directory. Paths are relative to it, such as `record-v7/ab/<key>`.
 
-The directory is ours if it has our CACHEDIR.TAG, for which backup programs skip it; an empty one may be
-claimed. Any other is foreign: nothing in it is read, written or removed. Who may write to it is trusted with
-what it holds. But no file is opened through a link in its place, nor so that opening it blocks.
+The directory is ours if it has our CACHEDIR.TAG, for which backup programs skip it; one that is empty, or has
+nothing but names of ours (what is left of a removed cache), may be claimed. Any other is foreign: nothing in
+it is read, written or removed. Who may write to it is trusted with what it holds. But no file is opened
+through a link in its place, nor so that opening it blocks.
 
 A directory that is created is its user's alone. New files get the directory's permissions for group and
 others, so that its users can share them. Does not know what the files mean. Part of the hot path.
@@ -16,16 +17,12 @@ import stat
 
 from nvccache.files import untrusted
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.config import Config
-
 TEMPORARY = "tmp"
 TAG_NAME = "CACHEDIR.TAG"
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 _NEW_TAG_PREFIX = ".nvccache-tag-"  # of a tag that is being written; random characters follow
-_FILE_SYSTEM_FOLDER = "lost+found"
-_SCRATCH_PREFIX = "nvccache-"  # of a user's scratch directories, which may be here; then the uid
+# Other names that are ours; scratch directories may be here, too.
+_OURS = r"\.nvccache-tag-.*|nvccache-\d+|tmp|journal|locks|remote|[a-z]+(-[a-z]+)*-v\d+|lost\+found"
 
 
 class ForeignDirectoryError(OSError):
@@ -51,7 +48,7 @@ class Directory:
 
     def prepare(self) -> None:
         """Create the directory if it does not exist, and claim it if it is empty."""
-        if self._mode and self._is_tagged():
+        if self._mode:
             return
         try:
             self._check()
@@ -60,12 +57,8 @@ class Directory:
             _add_tag(self.path, 0o666 & stat.S_IMODE(os.stat(self.path).st_mode))
             self._check()
 
-    def problem(self, folders: tuple[str, ...]) -> str:
-        """Why compiles should not use this cache, a word of outcomes.REASONS; or empty.
-
-        All `folders` must be readable: one holds the digests of programs, and a call that has to compute
-        those costs more than it saves.
-        """
+    def problem(self) -> str:
+        """Why compiles should not use this cache, a word of outcomes.REASONS; or empty."""
         try:
             self._check()
         except FileNotFoundError:
@@ -74,39 +67,29 @@ class Directory:
             return "foreign_directory"
         except OSError:
             return "unusable_cache"
-        for folder in (f"{self.path}/{folder}" for folder in folders):
-            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
-                return "unusable_cache"
         return ""
 
-    def open(
-        self, path: str, flags: int = os.O_RDONLY, make: bool = False, for_writers: bool = False
-    ) -> tuple[int, os.stat_result]:
+    def open(self, path: str, flags: int = os.O_RDONLY, make: bool = False) -> tuple[int, os.stat_result]:
         """A descriptor of a regular file, and its status; `make` creates missing files and folders.
 
-        With `for_writers` the new file can be read only by those who can write it.
+        Only those who can write the new file can read it: logs hold command lines.
         """
-        if make:
+        full = self._full(path, make)
+        mode = 0o600 | (self._mode & untrusted.WRITABLE_BY_OTHERS) * 3
+        try:
+            descriptor = os.open(full, flags | untrusted.FILE | (os.O_CREAT if make else 0), mode)
+        except FileNotFoundError:
+            if not make:
+                raise
             self._make_folder(os.path.dirname(path))
-        full = self._full(path)
-        while True:
-            try:
-                # Without O_CREAT, which Linux refuses for files of other users in directories like /tmp.
-                descriptor = os.open(full, flags | untrusted.FILE)
-                break
-            except FileNotFoundError:
-                if not make:
-                    raise
-            mode = untrusted.mode_for_writers(self._mode) if for_writers else 0o666 & self._mode
-            try:
-                untrusted.write_new(full, b"", mode)
-            except FileExistsError:  # another call has just created it
-                continue
-            self._remove_unless_tagged(full)
+            descriptor = os.open(full, flags | untrusted.FILE | os.O_CREAT, mode)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             raise OSError(errno.EINVAL, "not a regular file", full)
+        is_new = make and not status.st_size and status.st_uid == os.geteuid()
+        if is_new and mode & untrusted.WRITABLE_BY_OTHERS:  # whatever the umask is
+            os.fchmod(descriptor, mode)
         return descriptor, status
 
     def read(self, path: str) -> tuple[bytes, os.stat_result]:
@@ -137,16 +120,21 @@ class Directory:
 
     def write(self, path: str, content: bytes, mode: int = 0o666) -> None:
         """Write a file atomically, replacing any older one."""
-        self._make_folder(TEMPORARY)
-        self._make_folder(os.path.dirname(path))
-        temporary, full = self._full(f"{TEMPORARY}/{os.urandom(16).hex()}"), self._full(path)
-        untrusted.write_new(temporary, content, mode & self._mode)
+        temporary, full = self._full(f"{TEMPORARY}/{os.urandom(16).hex()}", make=True), self._full(path)
         try:
-            os.rename(temporary, full)
+            untrusted.write_new(temporary, content, mode & self._mode)
+        except FileNotFoundError:
+            self._make_folder(TEMPORARY)
+            untrusted.write_new(temporary, content, mode & self._mode)
+        try:
+            try:
+                os.rename(temporary, full)
+            except FileNotFoundError:
+                self._make_folder(os.path.dirname(path))
+                os.rename(temporary, full)
         except BaseException:
             untrusted.remove(temporary)
             raise
-        self._remove_unless_tagged(full)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file that can be opened for reading."""
@@ -183,9 +171,12 @@ class Directory:
                     continue  # just removed
         return names
 
-    def _full(self, path: str) -> str:
+    def _full(self, path: str, make: bool = False) -> str:
         if not self._mode:
-            self._check()
+            if make:
+                self.prepare()
+            else:
+                self._check()
         return f"{self.path}/{path}"
 
     def _check(self) -> None:
@@ -198,16 +189,9 @@ class Directory:
                 raise ForeignDirectoryError(f"`{self.path}` is not empty and has no {TAG_NAME} of nvccache")
         self._mode = stat.S_IMODE(os.stat(self.path).st_mode)
 
-    def _is_tagged(self) -> bool:
-        return os.path.lexists(f"{self.path}/{TAG_NAME}")
-
-    def _remove_unless_tagged(self, full: str) -> None:
-        """Remove a new file if the cache was removed meanwhile: it would make the directory a foreign one."""
-        if not self._is_tagged():
-            untrusted.remove(full)
-            raise FileNotFoundError(errno.ENOENT, "has been removed", self.path)
-
     def _make_folder(self, folder: str) -> None:
+        """Create a folder, and the cache itself if it was removed meanwhile."""
+        self._mode = 0
         self.prepare()
         path = self.path
         for name in folder.split("/"):
@@ -230,21 +214,10 @@ def _has_tag(folder: str) -> bool:
 
 
 def _is_free(folder: str) -> bool:
-    """Whether a directory holds no files but ours; raises OSError.
+    """Whether a directory holds nothing but names of ours; raises OSError."""
+    import re
 
-    Empty subdirectories are allowed: a call that is about to write can leave some when the cache is removed.
-    So are our own scratch directories and other cache directories.
-    """
-    with os.scandir(folder) as entries:
-        return all(map(_is_free_entry, entries))
-
-
-def _is_free_entry(entry: os.DirEntry[str]) -> bool:
-    if entry.name.startswith(_NEW_TAG_PREFIX) or entry.name == _FILE_SYSTEM_FOLDER:
-        return True
-    if entry.name.startswith(_SCRATCH_PREFIX) and entry.name.removeprefix(_SCRATCH_PREFIX).isdecimal():
-        return True
-    return entry.is_dir(follow_symlinks=False) and (_has_tag(entry.path) or _is_free(entry.path))
+    return all(re.fullmatch(_OURS, name) for name in os.listdir(folder))
 
 
 def _add_tag(folder: str, mode: int) -> None:
@@ -252,28 +225,6 @@ def _add_tag(folder: str, mode: int) -> None:
     fresh = f"{folder}/{_NEW_TAG_PREFIX}{os.urandom(8).hex()}"
     untrusted.write_new(fresh, TAG, mode)
     os.rename(fresh, f"{folder}/{TAG_NAME}")
-
-
-def configured(config: Config) -> Directory:
-    """The cache directory that the settings name."""
-    if not config.readonly:
-        _leave_to_user(config.dir, config.origins["dir"] == "default")
-    return Directory(config.dir)
-
-
-def _leave_to_user(path: str, is_default: bool) -> None:
-    """Withdraw the right to write from a user's own group, which has no other members.
-
-    Where each user has such a group, the umask is often 002. A directory made with it is not meant to be
-    shared; one with the setgid bit is.
-    """
-    try:
-        status = os.stat(path)
-        mode = stat.S_IMODE(status.st_mode)
-        if mode & (stat.S_ISGID | stat.S_IWGRP) == stat.S_IWGRP and not untrusted.others_may_write(status):
-            os.chmod(path, 0o700 if is_default else mode & ~0o020)
-    except OSError:
-        pass
 
 
 def is_private(path: str) -> bool:

@@ -184,9 +184,8 @@ def append(cache: str | Directory, event: Event) -> bool:
     """
     root = directory.at(cache)
     try:
-        root.prepare()
         flags = os.O_WRONLY | os.O_APPEND
-        descriptor, status = root.open(f"{FOLDER}/{LOG}", flags, make=True, for_writers=True)
+        descriptor, status = root.open(f"{FOLDER}/{LOG}", flags, make=True)
         try:
             os.write(descriptor, format_line(event))
         finally:

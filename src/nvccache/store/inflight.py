@@ -73,7 +73,6 @@ class Claims:
         """Claim a stage; None if that is impossible, and the stage is then run without a claim."""
         path = f"{FOLDER}/{key}"
         try:
-            self._root.prepare()
             while True:
                 descriptor = locks.open_to_lock(self._root, path)
                 if not flock.take_or_close(descriptor):

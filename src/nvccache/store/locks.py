@@ -48,12 +48,9 @@ def acquire(directory: Directory, path: str, seconds: float, take: Callable[[int
 
 
 def open_to_lock(directory: Directory, path: str) -> int:
-    """A descriptor of a lock file, created if missing; raises OSError.
-
-    Users with read access only cannot open it: by holding the lock they would keep others from storing.
-    """
+    """A descriptor of a lock file, created if missing; raises OSError."""
     try:
-        return directory.open(path, os.O_RDWR, make=True, for_writers=True)[0]
+        return directory.open(path, os.O_RDWR, make=True)[0]
     except PermissionError:
         return directory.open(path)[0]  # a file of another user can be locked if it can be read
 

@@ -15,7 +15,8 @@ from nvccache.records import record, send_queued, tiered_store
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.tiered_store import TieredStore
 from nvccache.remote.service import connect
-from nvccache.store import directory, store
+from nvccache.store import store
+from nvccache.store.directory import Directory
 from nvccache.store.store import Store
 from sample_entries import FRONT, LATER, add, add_state, encoded, read, stored_keys
 from sample_entries import valid_entries as held
@@ -83,7 +84,7 @@ def test_all_configured_remotes_are_queried_for_a_blob(there, tmp_path):
     send_queued.send((store.BLOB, DIGEST), there, connect(remote_url.parse(two)[0], {}))
     environ = {"HOME": "/nonexistent", "NVCCACHE_DIR": str(tmp_path), "NVCCACHE_REMOTE": f"{one} {two},rw"}
     settings = config.load(environ)
-    here = tiered_store.configured(directory.configured(settings), settings, environ)
+    here = tiered_store.configured(Directory(settings.dir), settings, environ)
     assert here.read_blob(DIGEST) == CONTENT
     assert here.remote_use().asked == 1
 
