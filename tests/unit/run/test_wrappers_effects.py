@@ -23,12 +23,11 @@ GCC = shutil.which("g++") or "/usr/bin/g++"
 ALL = (UNKNOWN, PLACES)
 PLAIN = {
     "one line": f'exec {GCC} -isystem /more "$@"',
-    "further words and variables": (
-        f'# Adds\nset -eu\n\nexport HERE=/x\nMORE=\'a b\'\nexec "{GCC}" $MORE \\\n  "$@" -DX=${{Y:-1}} \n'
-    ),
+    "further words and settings": f'# Adds\nset -e\n\nexport X=\'a b\'\nexec "{GCC}" -O2 \\\n  "$@" -DX \n',
     "found on PATH": 'exec g++ "$@"',
 }
 ANY = {
+    "a variable among the words": f'MORE=-O2\nexec {GCC} $MORE "$@"',
     "more than one line": f'case $1 in -c) X=1 ;; esac\nexec {GCC} $X "$@"',
     "it looks at arguments": f'X=$1\nexec {GCC} "$@"',
     "a variable as program": 'exec $CXX "$@"',
@@ -53,6 +52,7 @@ def kind_of(path: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [*((text, PLAIN_WRAPPER) for text in PLAIN.values()), *((text, ANY_WRAPPER) for text in ANY.values())],
+    ids=[*PLAIN, *ANY],
 )
 def test_shell_scripts_that_only_start_the_compiler_count_as_plain(
     tmp_path: Path, text: str, kind: str
