@@ -80,8 +80,6 @@ def _names() -> list[str]:
         "NESTED": real_nvcc.NESTED,
         "WORTH_CLONING": products.WORTH_CLONING,
         "MOST_PRODUCTS": replay.MOST_PRODUCTS,
-        "BLOCK": products.BLOCK,
-        "LINK_TRIES": products.TRIES,
     }
     lines = [f"#define {name} {json.dumps(text)}" for name, text in texts.items()]
     lines += [f"#define {name} {number}" for name, number in numbers.items()]

@@ -1,11 +1,5 @@
-/* Writing products, as src/nvccache/records/products.py does: each appears complete under its name.
-
-       nothing there       written without a name (O_TMPFILE), then linked to its name
-       replaced            the same; the old file is unlinked just before
-       overwritten         in place, after its blocks have been reserved
-
-   None is visible before all are written or have their room. Python handles anything but regular files, and file
-   systems without O_TMPFILE. */
+/* Writing products, as src/nvccache/records/products.py does: each is a new file without a name (O_TMPFILE) until all are
+   complete, or written into an existing one. Python handles file systems without O_TMPFILE. */
 
 #include "launcher.h"
 
@@ -25,11 +19,9 @@ struct pending {
     const char *content;
     uint64_t size;
     int unlink_first;
+    int is_in_place;
     int blob; /* a descriptor, or -1 */
     int file;
-    int is_in_place;
-    int is_torn;
-    struct stat before; /* of a file that will be overwritten */
 };
 
 /* The content of a blob, if its checksum is right; marks it as used. */
@@ -60,14 +52,6 @@ static int take_blob(int top, const char *name, const struct replay_product *pro
     return 1;
 }
 
-/* Whether the file has other names: then it matters whether a tool overwrites or replaces it. */
-static int has_other_names(const char *path)
-{
-    struct stat status;
-
-    return lstat(path, &status) == 0 && (S_ISLNK(status.st_mode) || status.st_nlink > 1);
-}
-
 static int take(int top, const struct call *call, const struct record *record, const struct replay_product *product,
                 struct pending *one)
 {
@@ -75,7 +59,7 @@ static int take(int top, const struct call *call, const struct record *record, c
     one->size = product->size;
     one->unlink_first = product->unlink_first != 0;
     if (product->blob)
-        return !has_other_names(one->path) && take_blob(top, string(record, product->blob), product, &call->began, one);
+        return take_blob(top, string(record, product->blob), product, &call->began, one);
     one->content = string(record, product->content);
     return 1;
 }
@@ -101,89 +85,38 @@ static int write_new(struct pending *one)
     return one->file >= 0 && fill(one);
 }
 
-/* Whether the file is standard output or error, where messages come between the outputs of nvcc's tools. */
-static int is_stream(const struct stat *file)
-{
-    struct stat stream;
-
-    for (int number = 1; number <= 2; number++)
-        if (fstat(number, &stream) == 0 && stream.st_dev == file->st_dev && stream.st_ino == file->st_ino)
-            return 1;
-    return 0;
-}
-
-/* Open the file as nvcc's tools do, so that the kernel refuses the same. */
-static int open_existing(struct pending *one)
-{
-    one->file = open(one->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (one->file < 0 || fstat(one->file, &one->before) != 0 || !S_ISREG(one->before.st_mode) ||
-        is_stream(&one->before))
-        return 0;
-    one->is_in_place = 1;
-    if ((off_t)one->size <= one->before.st_size && (off_t)one->size <= (off_t)one->before.st_blocks * BLOCK)
-        return 1;
-    return posix_fallocate(one->file, 0, (off_t)one->size) == 0;
-}
-
 static int prepare(struct pending *one)
 {
-    struct stat found;
+    struct stat old;
 
-    if (stat(one->path, &found) != 0)
-        return errno == ENOENT && lstat(one->path, &found) != 0 && write_new(one);
-    if (!S_ISREG(found.st_mode))
-        return 0;
-    if (!one->unlink_first || !found.st_size) /* the condition of binutils */
-        return open_existing(one);
-    if (write_new(one))
-        return 1;
-    return one->file < 0 && errno == EACCES && open_existing(one);
-}
-
-/* Give the file its name. */
-static int link_new(struct pending *one)
-{
-    char path[64];
-
-    futimens(one->file, NULL); /* a later product must not be older */
-    sprintf(path, "/proc/self/fd/%d", one->file);
-    for (int try = 0; try < LINK_TRIES; try++) {
-        if (one->unlink_first)
-            unlink(one->path);
-        if (linkat(AT_FDCWD, path, AT_FDCWD, one->path, AT_SYMLINK_FOLLOW) == 0)
-            return 1;
-        if (errno != EEXIST || !one->unlink_first)
-            return 0;
+    if (stat(one->path, &old) != 0) {
+        one->unlink_first = 0;
+        return errno == ENOENT && write_new(one);
     }
-    return 0;
+    if (!S_ISREG(old.st_mode))
+        return 0;
+    if (one->unlink_first && old.st_size) /* the condition of binutils */
+        return write_new(one);
+    one->is_in_place = 1;
+    one->file = open(one->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    return one->file >= 0;
 }
 
 static int commit(struct pending *one)
 {
-    if (!one->is_in_place)
-        return link_new(one);
-    one->is_torn = 1;
-    if (!write_all(one->file, one->content, one->size) || ftruncate(one->file, (off_t)one->size) != 0)
+    char path[64];
+
+    if (one->is_in_place) {
+        if (write_all(one->file, one->content, one->size) && ftruncate(one->file, (off_t)one->size) == 0)
+            return 1;
+        unlink(one->path); /* make must notice that its content is lost */
         return 0;
-    one->is_in_place = one->is_torn = 0;
-    return 1;
-}
-
-/* Release products that were not written. A file that was to be overwritten is unchanged; if its content is lost,
-   it is removed, so that make notices. */
-static void let_go(struct pending *one)
-{
-    struct stat now;
-
-    if (one->is_torn)
+    }
+    futimens(one->file, NULL); /* a later product must not be older */
+    sprintf(path, "/proc/self/fd/%d", one->file);
+    if (one->unlink_first)
         unlink(one->path);
-    else if (one->is_in_place && fstat(one->file, &now) == 0 &&
-             (now.st_size == one->before.st_size || ftruncate(one->file, one->before.st_size) == 0))
-        futimens(one->file, (struct timespec[]){one->before.st_atim, one->before.st_mtim});
-    if (one->file >= 0)
-        close(one->file);
-    if (one->blob >= 0)
-        close(one->blob);
+    return linkat(AT_FDCWD, path, AT_FDCWD, one->path, AT_SYMLINK_FOLLOW) == 0;
 }
 
 static int give(int top, const struct call *call, const struct record *record, struct pending *pending)
@@ -214,7 +147,11 @@ int give_products(int top, const struct call *call, const struct record *record)
     for (size_t index = 0; index < MOST_PRODUCTS; index++)
         pending[index].blob = pending[index].file = -1;
     is_given = give(top, call, record, pending);
-    for (size_t index = 0; index < MOST_PRODUCTS; index++)
-        let_go(&pending[index]);
+    for (size_t index = 0; index < MOST_PRODUCTS; index++) {
+        if (pending[index].file >= 0)
+            close(pending[index].file);
+        if (pending[index].blob >= 0)
+            close(pending[index].blob);
+    }
     return is_given;
 }

@@ -91,8 +91,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define NESTED 3
 #define WORTH_CLONING 1048576
 #define MOST_PRODUCTS 2
-#define BLOCK 512
-#define LINK_TRIES 3
 
 #define VARIABLES_OF_CALL {"PWD", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", 0}
 

@@ -2,15 +2,10 @@
 
 Part of the hot path. The result on disk is what nvcc would have left: the depfile first, since nvcc writes it
 before it compiles, then the products. gas unlinks an existing object that is not empty and creates a new one;
-nvcc and its other tools write into an existing file, which keeps its inode, mode and hard links. The same
-happens here, but a new file gets its name only once it is complete:
-
-    no file             written without a name (O_TMPFILE), then linked
-    unlinked first      the same, with the old file unlinked right before
-    overwritten         in place, after its blocks have been reserved; a torn file is removed
-
-An unnamed file disappears with its process, however that ends. On a file system without O_TMPFILE, such as
-NFS, a new file is written under its name as nvcc writes it, and removed if that fails.
+nvcc and its other tools write into an existing file, which keeps its inode, mode and hard links. So do we.
+A new file has no name (O_TMPFILE) until it is complete, and disappears with its process, however that ends;
+on a file system without such files, such as NFS, it has a temporary name. A file that was overwritten in part
+is removed.
 
 The depfile of -MD and -MMD is generated for each call, since it names the call's output. Its format was
 compared with nvcc's on 11.8 to 13.5; passes.py decides which files it lists.
@@ -36,8 +31,6 @@ if TYPE_CHECKING:
 
 
 WORTH_CLONING = 1 << 20  # bytes; importing fcntl to clone a smaller product takes longer than writing it
-BLOCK = 512  # bytes in the unit of st_blocks
-TRIES = 3  # another process may create a file of the same name at the same time
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 RESTORED, LOST, UNWRITABLE = "restored", "lost", "unwritable"
 
@@ -59,9 +52,8 @@ class Product:
 def write_all(products: Sequence[Product]) -> None:
     """Write these products, in this order.
 
-    Raises OSError, or ValueError for an invalid name; the product that failed is then left as it was, or
-    removed, so that make notices. A destination that is no regular file, or is our standard output or error,
-    is an error as well: left to nvcc.
+    Raises OSError, also if a destination is no regular file, or ValueError for an invalid name; the product
+    that failed is then as it was, or gone.
     """
     # Nothing cleans up after a direct hit that is stopped by a signal.
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
@@ -74,104 +66,50 @@ def write_all(products: Sequence[Product]) -> None:
 
 
 def _write(product: Product) -> None:
-    destination = product.destination
     try:
-        old = os.stat(destination)
+        old = os.stat(product.destination)
     except FileNotFoundError:
         old = None
     if old and not stat.S_ISREG(old.st_mode):
         raise OSError("a product that is no regular file")
     is_replaced = old is not None and product.unlink_first and old.st_size > 0  # the condition of binutils
-    if is_replaced or (old is None and not os.path.islink(destination)):
-        try:
-            if _write_new(product):
-                return
-        except PermissionError:  # the directory is not writable: gas writes into the file then
-            if not is_replaced:
-                raise
-    _overwrite(product)
+    if old and not is_replaced:
+        _overwrite(product)
+    else:
+        _write_new(product, is_replaced)
 
 
-def _write_new(product: Product) -> bool:
-    """Write a new file; False if the content has to be written into an existing one instead."""
-    destination, flags, is_named = product.destination, os.O_RDWR | os.O_CLOEXEC, False
+def _write_new(product: Product, is_replaced: bool) -> None:
+    """Write a new file; an old one is unlinked last. Another process may have made it: an error."""
+    destination, flags, name = product.destination, os.O_RDWR | os.O_CLOEXEC, ""
     try:
         descriptor = os.open(os.path.dirname(destination) or ".", flags | os.O_TMPFILE, 0o666)
     except OSError:
-        if product.unlink_first and os.path.lexists(destination):
-            os.unlink(destination)
-        descriptor = os.open(destination, flags | os.O_CREAT | os.O_EXCL, 0o666)
-        is_named = True
+        name = f"{destination}.{os.getpid()}"
+        descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         _fill(descriptor, product)
-        return is_named or _link(descriptor, product)
-    except BaseException:
-        if is_named:
-            untrusted.remove(destination)
-        raise
+        if is_replaced:
+            os.unlink(destination)
+        # Only with src_dir_fd, which an absolute path makes irrelevant, does Python follow the link.
+        os.link(name or f"/proc/self/fd/{descriptor}", destination, src_dir_fd=descriptor)
     finally:
         os.close(descriptor)
-
-
-def _link(descriptor: int, product: Product) -> bool:
-    """Link a file without a name to its destination."""
-    for _ in range(TRIES):
-        if product.unlink_first:
-            untrusted.remove(product.destination)
-        try:
-            # Only with src_dir_fd, which the absolute path makes irrelevant, does Python follow the link.
-            os.link(f"/proc/self/fd/{descriptor}", product.destination, src_dir_fd=descriptor)
-            return True
-        except FileExistsError:
-            if not product.unlink_first:
-                return False
-        except OSError:
-            return False
-    return False
+        if name:
+            os.unlink(name)
 
 
 def _overwrite(product: Product) -> None:
     """Write into an existing file, opened as by nvcc's tools: the kernel refuses what it refuses them."""
-    path, size = os.path.realpath(product.destination), len(product.content)
-    is_new, flags = not os.path.exists(path), os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(product.destination, flags, 0o666)
-    is_torn = is_new
+    descriptor = os.open(product.destination, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        old = os.fstat(descriptor)
-        if not stat.S_ISREG(old.st_mode) or _is_stream(old, descriptor):
-            raise OSError("a product that is no regular file, or one of our streams")
-        if size > min(old.st_size, old.st_blocks * BLOCK):
-            _reserve(descriptor, size, old)
-        is_torn = True
         _fill(descriptor, product)
-        os.ftruncate(descriptor, size)
+        os.ftruncate(descriptor, len(product.content))
     except BaseException:
-        if is_torn:  # its old content is lost: make must notice
-            untrusted.remove(path)
+        untrusted.remove(os.path.realpath(product.destination))  # make must notice that its content is lost
         raise
     finally:
         os.close(descriptor)
-
-
-def _reserve(descriptor: int, size: int, old: os.stat_result) -> None:
-    """Reserve blocks for a file's new content; if there is no room, it stays as it was. Raises OSError."""
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-    except OSError:
-        os.ftruncate(descriptor, old.st_size)
-        os.utime(descriptor, ns=(old.st_atime_ns, old.st_mtime_ns))
-        raise
-
-
-def _is_stream(file: os.stat_result, descriptor: int) -> bool:
-    """Whether it is our standard output or error: its text interleaves with that of nvcc's tools."""
-    for number in (1, 2):
-        try:
-            if number != descriptor and os.path.samestat(os.fstat(number), file):
-                return True
-        except OSError:  # it is closed
-            continue
-    return False
 
 
 def _fill(descriptor: int, product: Product) -> None:

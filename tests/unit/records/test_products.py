@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import unprivileged
 from nvccache.files import keys
 from nvccache.records import products
 from nvccache.records.output_names import STANDARD_OUTPUT
@@ -86,7 +85,6 @@ def second_name(path: Path) -> None:
         (second_name, OLD, True, True),
         (second_name, b"", True, False),  # as the assembler does
         (link, OLD, False, False),
-        (link, None, False, False),
         (link, OLD, True, True),
     ],
 )
@@ -94,35 +92,19 @@ def test_existing_outputs_are_overwritten_or_replaced_as_by_nvccs_tools(
     destination, lie_there, old, unlink_first, is_replaced
 ):
     target = destination.with_name("target")
-    if old is not None:
-        target.write_bytes(old)
-        target.chmod(0o640)
+    target.write_bytes(old)
+    target.chmod(0o640)
     lie_there(destination)
     write(destination, unlink_first=unlink_first)
     assert destination.read_bytes() == CONTENT
     assert target.read_bytes() == (OLD if is_replaced else CONTENT)
     assert destination.is_symlink() == (lie_there is link and not is_replaced)
-    os.umask(umask := os.umask(0))
-    assert stat.S_IMODE(target.stat().st_mode) == (0o640 if old is not None else 0o666 & ~umask)
-
-
-def test_an_output_that_cannot_be_unlinked_is_overwritten_in_place(destination):
-    """Seen with gas: in a directory that cannot be written to, and in another user's sticky one."""
-    destination.write_bytes(OLD)
-    for mode in (0o555, 0o1777):
-        with unprivileged.copy_with_modes(destination.parent, mode, 0o666) as copy:
-            path = Path(copy) / "a.o"
-            inode = path.stat().st_ino
-            write(path, unlink_first=True)
-            assert path.stat().st_ino == inode and path.read_bytes() == CONTENT
-            assert os.listdir(copy) == ["a.o"]
-            with pytest.raises(PermissionError) if mode == 0o555 else pytest.MonkeyPatch.context():
-                write(Path(copy) / "new.o", unlink_first=True)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
 @pytest.mark.usefixtures("a_file_system")
 @pytest.mark.parametrize("unlink_first", [False, True])
-@pytest.mark.parametrize("name", ["directory", "missing/a.o", "pipe", "null", ""])
+@pytest.mark.parametrize("name", ["directory", "missing/a.o", "pipe", "null", "dangling", ""])
 def test_writing_a_product_to_an_unwritable_or_special_file_raises(
     destination, monkeypatch, name, unlink_first
 ):
@@ -130,6 +112,7 @@ def test_writing_a_product_to_an_unwritable_or_special_file_raises(
     os.mkdir("directory")
     os.mkfifo("pipe")
     os.symlink("/dev/null", "null")
+    os.symlink("nowhere", "dangling")
     before = sorted(os.listdir())
     with pytest.raises(OSError):
         write(name, unlink_first=unlink_first)
@@ -180,13 +163,12 @@ def test_a_large_product_shares_the_blocks_of_its_blob_where_they_are_the_same(
     write(destination)
 
 
-STEPS = ["open", "write", "posix_fallocate", "link", "unlink", "ftruncate"]
+STEPS = ["open", "write", "link", "ftruncate"]
 BEFORE = {
     "nothing": lambda path: None,
     "an old one": lambda path: path.write_bytes(OLD),
     "an empty one": lambda path: path.write_bytes(b""),
     "a link": lambda path: (path.with_name("target").write_bytes(OLD), path.symlink_to("target")),
-    "a link to nothing": lambda path: path.symlink_to("target"),
 }
 
 
@@ -235,8 +217,6 @@ def fail(patch: pytest.MonkeyPatch, step: str, number: int):
             return original(*arguments, **named)
         if calls - 1 == number and step == "write":
             return original(arguments[0], arguments[1][:100])
-        if step == "posix_fallocate":  # which may reserve a part
-            original(*arguments)
         if calls - 1 == number or step == "write":
             raise OSError(errno.ENOSPC, "no room")
         return original(*arguments, **named)
