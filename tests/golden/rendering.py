@@ -42,7 +42,6 @@ def _stage(stage: Stage) -> list[str]:
     for trait in ("sees_directory", "sees_names", "may_include"):
         if getattr(stage.grammar, trait):
             lines.append(f"  {trait}")
-    lines += ["  searches_libraries"] * ("libraries" in stage.tool.key_components)
     return lines
 
 

@@ -53,11 +53,6 @@ class Stage:
         return tool_of(self.grammar.kind)
 
     @property
-    def is_located_anywhere(self) -> bool:
-        """Whether the content of the tool identifies it, wherever it is installed."""
-        return self.tool.is_located_anywhere and not self.grammar.runs_programs
-
-    @property
     def is_preprocessor(self) -> bool:
         return self.tool.is_preprocessor
 

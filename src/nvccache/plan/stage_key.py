@@ -54,8 +54,6 @@ def of_stage(
         found += [("library path", tuple(own))] if own else []
     if module_ids:
         found.append((MODULE_IDS, tuple(module_ids)))
-    for tag, parts_of in stage.tool.key_components.items():
-        found.append((tag, tuple(parts_of(stage.argv, environ, store))))
     if stage.grammar.sees_directory:
         # Compilers take the name of the working directory from PWD if that is correct.
         found.append(("directory", (cwd, environ.get("PWD", ""))))
@@ -82,7 +80,7 @@ def tool_parts(stage: Stage, program: str, store: Store) -> list[str]:
 
 def is_known_by_content(stage: Stage, program: str) -> bool:
     """Whether keys identify a stage's tool by content, wherever it is: not a script. Raises OSError."""
-    return stage.is_located_anywhere and elf.is_elf(program)
+    return stage.tool.is_located_anywhere and elf.is_elf(program)
 
 
 def by_meaning(
@@ -105,11 +103,9 @@ def key_of(components: Sequence[KeyComponent]) -> str:
     return keys.key_of("stage", components)
 
 
-def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
-    """The files named or found by a command whose content, or only its device code, is in the key."""
-    if not stage.is_located_anywhere:
-        return []
-    return [*stage.possible_files, *stage.tool.found_files(stage.argv, environ)]
+def files_in_key(stage: Stage) -> tuple[str, ...]:
+    """The files named by a command that are known by the content in its key."""
+    return stage.possible_files if stage.tool.is_located_anywhere else ()
 
 
 def _file_parts(stage: Stage) -> list[str]:

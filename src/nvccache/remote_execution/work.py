@@ -68,13 +68,13 @@ class RemoteResult:
 def may_be_sent(stage: Stage, environ: Mapping[str, str]) -> bool:
     """Whether another machine would give the same result."""
     grammar, tool = stage.grammar, stage.tool
-    if not tool.may_run_elsewhere or not stage.is_located_anywhere or not grammar.is_cached:
+    if not tool.may_run_elsewhere or not grammar.is_cached:
         return False  # its tool reads more than can be sent
     if grammar.sees_directory or tool.lines_matter(stage.argv) or grammar.sees_names:
         return False
-    if grammar.dates_sources or grammar.dates_linked_sources:
+    if grammar.dates_sources:
         return False
-    if grammar.stays_in_order or grammar.runs_programs:
+    if grammar.stays_in_order:
         return False  # it does more than read and write the files that it names
     if not stage.kept_outputs or any(output.begins_as for output in stage.outputs):
         return False

@@ -154,7 +154,7 @@ class Compile:
         return Subject(
             self.environ,
             stage.argv[0],
-            frozenset(stage_key.files_in_key(stage, self.environ)),
+            frozenset(stage_key.files_in_key(stage)),
             stage_key.is_known_by_content(stage, program),
             stage.tool.folds_mathematics,
             frozenset((*read, *(output.path for output in stage.outputs))),

@@ -34,13 +34,9 @@ ANYWHERE, SAME_ID = "anywhere", "same id"  # the scopes of a result: see module_
 def make_keys(call: Compile, run: StageRun) -> None:
     """Make the keys of a stage; raises OSError if its tool or a file it names cannot be read."""
     stage = run.stage
-    named = [path for path in stage.possible_files if os.path.isfile(path)]
-    reason = stage.tool.obstacle(stage.argv, call.environ, named)
-    if not reason and not stage.grammar.is_cached:
-        reason = f"its stage {stage.kind} is not cached"
     run.components = []
-    if reason:
-        run.reasons_against_record.append(reason)
+    if not stage.grammar.is_cached:
+        run.reasons_against_record.append(f"its stage {stage.kind} is not cached")
         return
     run.dated_files = _dated_sources(call, stage)
     run.components = _components(call, stage, run.dated_files)

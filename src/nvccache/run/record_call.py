@@ -90,7 +90,7 @@ def _input_record(call: Compile, dry_run: DryRun) -> InputRecord:
     parts = [_read_by_dry_run(call, dry_run), *(run.input_record for run in call.runs if run.input_record)]
     parts += [call.inputs.tool_record(call.subject_of(stage)) for stage in stages]
     # Of the files that nvccache has read for keys, stages read only a part.
-    named = [path for stage in stages for path in stage_key.files_in_key(stage, call.environ)]
+    named = [path for stage in stages for path in stage_key.files_in_key(stage)]
     more = [*filter(toolchain.is_regular_file, dict.fromkeys(named)), *call.request.invocation.option_files]
     inputs = call.inputs.union(parts, call.request.environ, more)
     dated = {path for run in call.runs for path in run.dated_files}

@@ -106,8 +106,7 @@ def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Works
     assert link(place, *argv).ran()["nvlink"] == 1
 
 
-def test_links_of_thin_archives_are_not_recorded(place: Workspace) -> None:
-    """Such a link is not recorded."""
+def test_a_changed_member_of_a_thin_archive_is_linked_again(place: Workspace) -> None:
     make_objects(place, ONE)
     subprocess.run(["ar", "crT", "libtwo.a", "two.o"], cwd=place.directory, check=True)
     for factor in (2, 3):

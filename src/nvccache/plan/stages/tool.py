@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from nvccache.store.store import Store
 from nvccache.values import dataclass, field
 
 Argv = Sequence[str]
-
-Environ = Mapping[str, str]
 
 WRITES = "writes"
 READS = "reads"
@@ -51,7 +48,6 @@ class Grammar:
     sees_output_names: bool = False  # outputs depend on their own names
     dates_sources: bool = False  # outputs contain date and size of the sources that the input names
     dates_linked_sources: bool = False  # the same of sources that only line information in the output names
-    runs_programs: bool = False  # other than its own: the tool's content does not determine the result
     is_cached: bool = True
     may_include: bool = False  # reads headers, which no option names
     reads_source: bool = False  # compiles a source of the user, without a pass before
@@ -118,10 +114,6 @@ def _none(*_: object) -> tuple[str, ...]:
     return ()
 
 
-def _no_obstacle(*_: object) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One kind of stage. The defaults suit a tool of which only the command line is known."""
@@ -151,9 +143,6 @@ class Tool:
     # Its key.
     is_located_anywhere: bool = False  # identified by content, not by path
     folds_mathematics: bool = False  # evaluates functions of the libm that it loads
-    found_files: Callable[[Argv, Environ], Sequence[str]] = _none  # files it reads that no argument names
-    # Further components by tag; the functions raise OSError.
-    key_components: Mapping[str, Callable[[Argv, Environ, Store], list[str]]] = field(default_factory=dict)
     dated_sources: Callable[[bytes], list[str]] | None = None  # sources named in its input whose dates count
 
     # Whether its results can be reused.
@@ -161,7 +150,6 @@ class Tool:
     lines_matter: Callable[[Argv], bool] = always  # whether its result depends on line numbers
     shows_lines: bool = False  # its messages quote lines of the user's source after other stages changed them
     names_directory: Callable[[Argv, str, str], bool] = never  # (argv, cwd, PWD): outputs may contain it
-    obstacle: Callable[[Argv, Environ, Sequence[str]], str] = _no_obstacle  # reason not to; by files named
 
     # Running it.
     added_options: Callable[[Argv, str], Sequence[str]] = _none  # (argv, scratch): options that we add

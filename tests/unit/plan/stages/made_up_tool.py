@@ -9,11 +9,6 @@ def grammar_of(argv):
     return Grammar(kind="weave", writes={"-o": "woven"})
 
 
-def _pattern(argv, environ, store):
-    with open(environ["WEAVER_PATTERN"], encoding="utf-8") as stream:
-        return [stream.read()]
-
-
 TOOL = Tool(
     kind="weave",
     program="weaver",
@@ -22,7 +17,6 @@ TOOL = Tool(
     starts_in_reverse=True,
     memory_factor=5000,
     is_heavy=True,
-    key_components={"pattern": _pattern},
     lines_matter=never,
     reports_user_errors=True,
 )

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 
 import pytest
 from made_up_tool import TOOL
 
 from hand_made_plans import LINK, PIPELINE, planned
-from nvccache.plan import stage_key, stages
+from nvccache.plan import stages
 from nvccache.plan.stages.tool import Grammar
-from nvccache.store.store import Store
-from nvccache.values import replace
 
 ALL = (*stages.ALL, TOOL)
-# The tags of key components that do not depend on the tool, see stage_key.py.
-TAGS = {"stage", "tool", "arguments", "inputs", "files", "module ids", "directory", "names", "dates"}
 WORD = re.compile(r"[a-z][a-z0-9_]*")  # as written to the event log, where a tab or a dot would split it
 
 
@@ -31,7 +26,6 @@ def test_each_description_of_a_cuda_tool_is_consistent(tool):
     assert "/" not in tool.program
     assert tool.memory_factor >= 1 and tool.priority >= 0
     assert all(tool.variables)
-    assert all(WORD.fullmatch(tag) and tag not in TAGS for tag in tool.key_components)
     grammar = tool.grammar_of((tool.program or "c++",))
     assert isinstance(grammar, Grammar) if tool.program else grammar is None
     assert not grammar or grammar.kind == tool.kind
@@ -45,19 +39,3 @@ def test_every_stage_of_a_full_compile_has_a_described_tool():
     kinds = {stage.kind for stage in plan.stages}
     assert kinds == set(stages.TOOLS) - {"nvlink"}
     assert all(stage.tool.kind == stage.kind for stage in plan.stages)
-
-
-def test_names_of_key_components_are_reserved_against_added_tools(tmp_path):
-    """A tool's own component under one of them would be mistaken for another."""
-    found = set()
-    for line, (sees_directory, sees_names) in itertools.product(
-        PIPELINE, itertools.product((False, True), repeat=2)
-    ):
-        stage = next(one for one in planned(*PIPELINE).stages if one.argv[0] == line.split()[0])
-        grammar = replace(stage.grammar, sees_directory=sees_directory, sees_names=sees_names)
-        stage = replace(stage, grammar=grammar, argv=("/bin/true", *stage.argv[1:]))
-        components = stage_key.of_stage(
-            stage, ["digest"], {}, "/", Store(str(tmp_path)), ["/bin/true"], ["/a.cu"]
-        )
-        found |= {tag for tag, _ in components}
-    assert found == TAGS

@@ -110,9 +110,3 @@ def test_a_fatbin_is_stored_only_where_the_call_asks_for_it():
     by_the_way = grammar_of(["fatbinary", "--create=/s/a.fatbin", "--embedded-fatbin=/s/a.fatbin.c"])
     assert product and not product.unread
     assert by_the_way and by_the_way.unread == {"fatbin"}
-
-
-@pytest.mark.parametrize(("option", "runs"), [("--gen-host-linker-script=lcs-abs", True), ("-dlto", False)])
-def test_an_nvlink_that_starts_the_host_linker_is_not_identified_by_its_content_alone(option, runs):
-    argv = ["/cuda/bin/nvlink", "-m64", option, "-o", "/tmp/x.lds", "--host-ccbin", "gcc"]
-    assert grammar_of(argv).runs_programs is runs

@@ -12,12 +12,11 @@ from made_up_tool import TOOL
 
 from hand_made_plans import DEVICE, HOST, planned
 from nvccache.machine import slots
-from nvccache.plan import stage_key, stages
+from nvccache.plan import stages
 from nvccache.plan.model import Plan
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import StageRun
 from nvccache.store import event_totals
-from nvccache.store.store import Store
 from nvccache.values import replace
 from scripted_toolkit import write_nvcc
 from stages_of_nothing import FakeSlots
@@ -105,22 +104,7 @@ def test_an_added_tool_declares_how_much_memory_its_stage_needs(added, monkeypat
     assert wanted == [((5000, 7), {"is_heavy": True})]
 
 
-def test_an_added_tool_can_put_components_of_its_own_into_keys(added, tmp_path):
-    (tmp_path / "pattern").write_text("plain\n")
-    stage = planned(*LINES, argv=ARGV).stages[-1]
-    stage = replace(stage, argv=("/bin/true", *stage.argv[1:]))
-    environ = {"WEAVER_PATTERN": str(tmp_path / "pattern")}
-
-    def components():
-        return dict(stage_key.of_stage(stage, ["digest"], environ, "/", Store(str(tmp_path))))
-
-    before = components()
-    assert before["pattern"] == ("plain\n",)
-    (tmp_path / "pattern").write_text("twill\n")
-    assert {tag for tag, parts in components().items() if parts != before[tag]} == {"pattern"}
-
-
-def test_results_of_an_added_tool_are_reused_until_its_own_key_component_changes(added, place):
+def test_results_of_an_added_tool_are_reused_until_a_file_that_it_read_changes(added, place):
     results = []
     for pattern in ("plain\n", "plain\n", "twill\n"):
         if (place.directory / "pattern").read_text() != pattern:
