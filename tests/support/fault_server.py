@@ -7,7 +7,6 @@ that are wrong in other ways: tests/unit/remote/faulty_server.py.
 from __future__ import annotations
 
 import contextlib
-import socket
 import ssl
 import threading
 from collections.abc import Collection, Iterator
@@ -110,24 +109,3 @@ def serving(server: Store) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[tuple[int, list[socket.socket]]]:
-    """A port at which connections are accepted and never answered, and those so far."""
-    accepted: list[socket.socket] = []
-    listener = socket.create_server((HOST, 0), backlog=512)
-
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                accepted.append(listener.accept()[0])
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield listener.getsockname()[1], accepted
-    finally:
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        for end in (listener, *accepted):
-            end.close()

@@ -1,7 +1,6 @@
 """nginx as a WebDAV server (Debian: nginx and libnginx-mod-http-dav-ext): one half to write, one to read.
 
 /rw/    a name and a password, may do everything
-/ro/    the same files without credentials, nothing but GET
 /auth/  the same files for a name and a password, nothing but GET
 """
 
@@ -11,7 +10,6 @@ import base64
 import contextlib
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +35,7 @@ http {{
     uwsgi_temp_path {here}/t3; scgi_temp_path {here}/t4;
     client_max_body_size 1g;
     server {{
-        listen 127.0.0.1:{port}{tls};
-        {certificate}
+        listen 127.0.0.1:{port};
         location /rw/ {{
             auth_basic "cache"; auth_basic_user_file {here}/htpasswd;
             alias {here}/files/;
@@ -46,7 +43,6 @@ http {{
             dav_ext_methods PROPFIND OPTIONS;
             create_full_put_path on;
         }}
-        location /ro/ {{ alias {here}/files/; limit_except GET {{ deny all; }} }}
         location /auth/ {{
             auth_basic "cache"; auth_basic_user_file {here}/htpasswd;
             alias {here}/files/;
@@ -63,24 +59,13 @@ class Nginx:
 
     port: int
     files: Path
-    log: Path
-    scheme: str = "http"
 
-    def url(
-        self, half: str = "rw", user: str = USER, password: str = PASSWORD, port: int = 0, path: str = "cache"
-    ) -> str:
-        credentials = "" if half == "ro" else f"{user}:{password}@"
-        return f"{self.scheme}://{credentials}{servers.HOST}:{port or self.port}/{half}/{path}"
-
-    def requests(self) -> list[str]:
-        """The request lines so far, with their status."""
-        text = self.log.read_text() if self.log.exists() else ""
-        return [f"{line} {status}" for line, status in re.findall(r'"([^"]*)" (\d+)', text)]
+    def url(self, half: str = "rw", password: str = PASSWORD) -> str:
+        return f"http://{USER}:{password}@{servers.HOST}:{self.port}/{half}/cache"
 
 
 @contextlib.contextmanager
-def nginx(directory: Path, certificate: tuple[Path, Path] | None = None) -> Iterator[Nginx]:
-    """With a certificate and its key it speaks TLS only."""
+def nginx(directory: Path) -> Iterator[Nginx]:
     argv = [servers.program("nginx", "apt install nginx libnginx-mod-http-dav-ext")]
     if not os.path.exists(_MODULE):
         pytest.skip("nginx lacks its module dav-ext (apt install libnginx-mod-http-dav-ext)")
@@ -93,11 +78,7 @@ def nginx(directory: Path, certificate: tuple[Path, Path] | None = None) -> Iter
         user="user root;" if os.geteuid() == 0 else "",
         here=directory,
         port=port,
-        tls=" ssl" if certificate else "",
-        certificate=f"ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]};"
-        if certificate
-        else "",
     )
     (directory / "nginx.conf").write_text(text)
     with servers.running([*argv, "-c", directory / "nginx.conf"], directory, port):
-        yield Nginx(port, directory / "files", directory / "access.log", "https" if certificate else "http")
+        yield Nginx(port, directory / "files")

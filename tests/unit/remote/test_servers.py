@@ -19,8 +19,8 @@ def check_round_trip(text, environ=NO_CREDENTIALS):
     assert service.get(NAME, 10**6) is None
     for _ in ("written", "replaced"):
         service.put(NAME, CONTENT)
-    assert service.get(NAME, 10**6) == CONTENT
-    assert service.get(NAME, 10) is None
+    assert service.get(NAME, len(CONTENT)) == CONTENT
+    assert service.get(NAME, len(CONTENT) - 1) is None
 
 
 def test_redis_with_a_database_a_prefix_and_an_expiry(tmp_path):

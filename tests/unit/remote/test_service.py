@@ -132,6 +132,11 @@ def test_metadata_service_is_asked_only_on_request(url, option):
     assert option not in options(url)
 
 
+@pytest.mark.parametrize("url", ["s3://b", "gs://b", "azblob://c"])
+def test_an_endpoint_in_the_url_replaces_that_of_the_cloud(url):
+    assert options(f"{url}?endpoint=http://h:1", AWS_ENDPOINT_URL="http://other")["endpoint"] == "http://h:1"
+
+
 def test_credentials_of_azure_come_from_its_variables():
     text = "azblob://c?account=a"
     assert options(text, AZURE_STORAGE_ACCOUNT_KEY="k")["account_key"] == "k"
