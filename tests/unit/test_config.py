@@ -39,7 +39,7 @@ def write_file(environ):
 
 @pytest.mark.parametrize("home", [None, "", "/home/user", "/home/user/", "relative", "/"])
 @pytest.mark.parametrize("base", [None, "", " ", "/base", "/base/", "relative", "~/base", " /base"])
-def test_directories_are_those_of_platformdirs(monkeypatch, home, base):
+def test_default_cache_and_settings_paths_are_those_of_platformdirs(monkeypatch, home, base):
     for variable, value in (("HOME", home), ("XDG_CACHE_HOME", base), ("XDG_CONFIG_HOME", base)):
         monkeypatch.delenv(variable, raising=False)
         if value is not None:
@@ -234,7 +234,7 @@ def test_without_a_home_directory_there_is_no_cache(monkeypatch, home):
     assert config.load({}).dir == ""
 
 
-def test_every_path_is_absolute_or_not_there(environ, tmp_path, monkeypatch):
+def test_path_settings_are_ignored_if_the_working_directory_is_gone(environ, tmp_path, monkeypatch):
     """Even if the working directory, the base of relative paths, is gone."""
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -8,14 +8,14 @@ from nvccache import config, endpoint
 from nvccache.endpoint import EndpointError
 
 
-def test_an_engine_has_host_port_and_options() -> None:
+def test_an_executor_url_gives_host_port_instance_and_properties() -> None:
     where = endpoint.parse("grpc://build.example:50051?instance=main&queue=3&property=pool:gpu")
     assert (where.target, where.instance, where.queue) == ("build.example:50051", "main", 3.0)
     assert where.properties == [("pool", "gpu")]
     assert where.shown == "grpc://build.example:50051/main"
 
 
-def test_files_of_certificates_and_tokens_go_with_tls() -> None:
+def test_an_executor_url_names_its_certificate_and_token_files() -> None:
     found = endpoint.parse("grpcs://h:443?ca=/etc/ca.pem&cert=/c&key=/k&token_file=/run/token")
     assert found.files == {"ca": "/etc/ca.pem", "cert": "/c", "key": "/k", "token_file": "/run/token"}
     assert found.shown == "grpcs://h:443"

@@ -43,7 +43,7 @@ def test_the_whole_environment_is_names_with_values_in_any_order():
     assert digest_of(WHOLE, {"A": "1", "B": "2"}) != digest_of(WHOLE, {"A": "1B=2"})
 
 
-def test_a_name_with_a_star_is_all_that_begin_so():
+def test_a_variable_name_with_a_star_covers_all_that_begin_so():
     before = digest_of("BASH_FUNC_*", ENVIRON)
     assert digest_of("BASH_FUNC_*", {**ENVIRON, "A": "2", "BASH_FUNCTION": "y", "BASH_FUNC": "z"}) == before
     for changed in ({"BASH_FUNC_f%%": "() { echo; }"}, {"BASH_FUNC_g%%": "() { :; }"}):
@@ -60,7 +60,7 @@ def test_a_name_with_a_star_is_all_that_begin_so():
         *((path, "./tool") for path in ("", ":never", "never:", "plain::one")),
     ],
 )
-def test_the_program_that_a_name_stands_for(tmp_path, monkeypatch, search_path, found):
+def test_a_program_is_found_on_the_search_path_as_by_a_shell(tmp_path, monkeypatch, search_path, found):
     """`plain` has a file of that name, `folder` a directory; an empty part is the working directory."""
     for name in ("one", "two", "."):
         (tmp_path / name).mkdir(exist_ok=True)

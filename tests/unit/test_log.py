@@ -11,7 +11,7 @@ from nvccache import log
 from nvccache.log import printable
 
 
-def test_a_message_cannot_pass_for_two_and_only_its_owner_can_read_a_new_log(tmp_path):
+def test_control_characters_in_a_log_line_are_escaped_and_a_new_log_is_private(tmp_path):
     new, old = tmp_path / "new", tmp_path / "old"
     old.write_text("")
     old.chmod(0o644)

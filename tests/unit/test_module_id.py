@@ -21,7 +21,7 @@ def compose(source: str = "/p/a.cu", outputs: tuple[str, ...] = ("a.o",), text: 
     return module_id.compose(source, source, outputs, text)
 
 
-def test_head_is_that_of_nvcc(nvcc: str, tmp_path: Path) -> None:
+def test_the_first_part_of_a_module_id_is_nvccs(nvcc: str, tmp_path: Path) -> None:
     source = tmp_path / "two-part näme.cu"
     source.write_text(KERNEL)
     argv = [
@@ -41,17 +41,17 @@ def test_head_is_that_of_nvcc(nvcc: str, tmp_path: Path) -> None:
     assert written.read_bytes() == head + b"%08x" % zlib.crc32(b"_Z5firstv")
 
 
-def test_outputs_text_and_source_distinguish_ids() -> None:
+def test_module_ids_differ_with_source_output_and_options() -> None:
     ids = [compose(), compose(outputs=("b.o",)), compose(text="other"), compose("/q/a.cu")]
     assert len({*ids, compose()}) == len(ids)
     assert all(re.fullmatch(rb"_[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}", each) for each in ids)
 
 
-def test_base_name_is_that_of_a_link_as_typed() -> None:
+def test_the_module_id_of_a_linked_source_has_the_name_of_the_link() -> None:
     assert module_id.compose("/p/a.cu", "dir/link.cu", (), "")[9:].startswith(b"_7_link_cu_")
 
 
-def test_id_is_never_generated_and_no_part_of_the_key() -> None:
+def test_tools_never_generate_the_module_id_and_no_key_holds_it() -> None:
     reading = [stage for stage in planned(*PIPELINE).stages if module_id.file_of(stage)]
     assert [stage.kind for stage in reading] == ["cudafe", "cicc"]
     for stage in reading:
@@ -61,7 +61,7 @@ def test_id_is_never_generated_and_no_part_of_the_key() -> None:
         assert "/p/a.cu" not in stage.key_argv
 
 
-def test_stages_of_one_source_are_a_unit() -> None:
+def test_all_stages_of_one_source_share_its_module_id() -> None:
     other = [line.replace("a.", "b.") for line in PIPELINE]
     plan = planned(*PIPELINE, *other, argv="-c a.cu b.cu")
     first, second = (module_id.unit_of(plan, stage) for stage in plan.stages if stage.kind == "cudafe")
@@ -73,21 +73,21 @@ def test_stages_of_one_source_are_a_unit() -> None:
     ("content", "is_found"),
     [(b"x_%s_y", True), (b"a %s1234", True), (b"none", False), (b"binary\0", True)],
 )
-def test_id_is_found_by_its_head(content: bytes, is_found: bool) -> None:
+def test_a_result_that_may_contain_the_module_id_is_detected(content: bytes, is_found: bool) -> None:
     identifier = compose()
     content = content.replace(b"%s", identifier[1:-9])
     assert module_id.may_occur_in(identifier, [b"", content]) == is_found
 
 
 @pytest.mark.parametrize(("option", "defines"), [("--device-c ", True), ("", False)])
-def test_stub_for_separate_compilation_defines_the_id(option: str, defines: bool) -> None:
+def test_a_stub_for_separate_compilation_defines_the_module_id(option: str, defines: bool) -> None:
     plan = planned(*[line.replace("-arch compute", f"{option}-arch compute") for line in PIPELINE])
     cicc = next(stage for stage in plan.stages if stage.kind == "cicc")
     assert [module_id.defines_id(cicc, out.role) for out in cicc.outputs if out.role == "stub"] == [defines]
     assert not module_id.defines_id(cicc, "code")
 
 
-def test_only_a_definition_is_left_out_of_a_stub() -> None:
+def test_only_the_defined_module_id_is_replaced_in_a_stored_stub() -> None:
     one, two = compose(), compose(outputs=("b.o",))
     stub = b"int x_%s;\n#define __NV_MODULE_ID %s\nint y;\n"
     left_out = module_id.without_id(stub % (one, one), one)

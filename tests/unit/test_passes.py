@@ -11,18 +11,18 @@ from nvccache.passes import Pass, decoded, facts_of_text
 MARKERS = b'# 1 "a.cu"\n# 1 "/base/one/x.h" 1\nint x;\n# 2 "a.cu" 2\n'
 
 
-def test_files_that_were_entered_are_known():
+def test_files_that_a_preprocessed_text_entered_are_listed():
     assert facts_of_text(MARKERS).listed == ((b"a.cu", False), (b"/base/one/x.h", False))
 
 
-def test_facts_of_a_text_survive_encoding():
+def test_facts_about_a_preprocessed_text_survive_encoding():
     listed = ((b"a \xff\n.cu", False), (b"/usr/x.h", True), (b"/usr/x.h", False))
     known = Pass(listed, "what it says", is_absolute=True)
     assert decoded(known.encoded()) == known
     assert decoded(Pass(()).encoded()) == Pass(())
 
 
-def test_names_that_a_line_directive_makes_up_come_back_too():
+def test_files_that_only_a_line_directive_names_are_listed():
     known = facts_of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n')
     assert known.listed == ((b"a.cu", False), (b"/dev/stdin", False), (b"b.h", True))
     assert decoded(known.encoded()) == known
@@ -38,6 +38,6 @@ NO_FACTS += [json.dumps([wrong, "", True]).encode() for wrong in WRONG]
 
 
 @pytest.mark.parametrize("facts", NO_FACTS, ids=range(len(NO_FACTS)))
-def test_malformed_facts_are_refused(facts):
+def test_malformed_facts_about_a_preprocessed_text_are_refused(facts):
     with pytest.raises(ValueError):
         decoded(facts)

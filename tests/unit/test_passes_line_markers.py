@@ -22,7 +22,7 @@ def test_the_first_marker_names_the_source_and_a_later_line_does_not():
     [("/a.h", True), ("<built-in>", True), ("<command-line>", True), ("/p//", True), ("a.h", False),
      ("../a.h", False), ("<stdin>", False), ("\\303\\244.h", False), ("", False)],
 )  # fmt: skip
-def test_a_name_may_be_relative(name: str, is_absolute: bool) -> None:
+def test_relative_file_names_in_line_markers_are_detected(name: str, is_absolute: bool) -> None:
     texts = f'# 0 "{name}"\nint x;\n', f'# 1 "/a.cu"\nint x;\n# 7 "{name}" 3 4\nint y;\n'
     assert [passes.are_absolute(text.encode()) for text in texts] == [is_absolute] * 2
     assert passes.are_absolute(b"int x;\n")
@@ -51,7 +51,7 @@ def test_text_that_resembles_a_line_marker_is_not_parsed():
     assert listed_files(text) == [(b"a.cu", False)]
 
 
-def test_names_are_the_bytes_of_the_markers():
+def test_file_names_in_line_markers_are_kept_as_bytes():
     assert listed_files(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]
 
 
@@ -61,7 +61,7 @@ def test_a_file_is_listed_once_as_of_the_system_and_once_as_not():
     assert passes.union([first, second]) == [(b"a", False), (b"b", True), (b"b", False), (b"c", False)]
 
 
-def test_what_is_listed_has_a_first_line():
+def test_files_are_listed_from_line_markers_that_begin_a_file():
     text = b'# 0 "a.cu"\n# 1 "/made//"\n# 1 "<odd>"\n# 0 "no.h" 1\n# 1 "b.h" 1\n# 1 "/dev/stdin"\nint x;\n'
     text += b'# 12 "c.h"\n# 1 "d.h" 3\n# 1 "b.h" 3\n# 1 "back\\\\.h"\n# 1 "" 2\n'
     listed = [(b"a.cu", False), (b"b.h", False), (b"/dev/stdin", False), (b"d.h", True), (b"back\\.h", False)]

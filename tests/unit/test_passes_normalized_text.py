@@ -90,11 +90,11 @@ def test_each_combination_of_header_and_system_flags_has_another_digest():
 
 
 @pytest.mark.parametrize("name", ["c.h", "/usr/include/b.h", 'q\\"3 4\\".h', "3 4.h"])
-def test_the_name_of_a_header_does_not_count(name):
+def test_another_header_name_does_not_change_the_digest(name):
     assert say(f'# 1 "{name}" 1\nint x;\n') == say('# 1 "b.h" 1\nint x;\n') != ""
 
 
-def test_the_name_of_the_source_does_not_count():
+def test_another_source_name_does_not_change_the_digest():
     text = '# 0 "{0}"\n# 1 "{0}"\nint x;\n# 1 "h.h" 1\nint y;\n# 4 "{0}" 2\nint z;\n'
     one, other = (digest_of(text.format(name).encode()) for name in ("a.cu", "/p/b c.cu"))
     assert one == other != ""
@@ -110,7 +110,7 @@ def test_empty_text_has_a_digest_of_its_own():
     assert say("\n\n") == say("") != say("int x;\n")
 
 
-def test_ends_of_lines_and_blanks_may_count():
+def test_odd_line_ends_and_blanks_hide_no_difference_of_texts():
     """Counting them costs a hit; they must not hide a difference."""
     assert is_distinguished("int x;\r\nint y;\r\n", "int x;\r\nint z;\r\n")
     assert is_distinguished("int x;\n   \n", "int x;\n   \nint y;\n")
@@ -126,7 +126,7 @@ BEFORE = (
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_lines_inside_a_raw_string_count(before):
+def test_changed_lines_within_a_raw_string_change_the_digest(before):
     for kind in ("R", "u8R", "LR"):
         for change in ("\n\n\n", '\n# 1 "b.h" 1 3\n', '\n)" \n', "\n\n# 1\n"):
             texts = [f'{before}{kind}"q(1{lines}2)q";\nint x;\n' for lines in ("\n\n", change)]
@@ -134,7 +134,7 @@ def test_lines_inside_a_raw_string_count(before):
 
 
 @pytest.mark.parametrize("mark", ["", "a-b", '"', "0123456789abcdef"])
-def test_the_delimiter_of_a_raw_string_is_known(mark):
+def test_raw_strings_with_any_delimiter_keep_their_lines_in_the_digest(mark):
     texts = [f'auto s = R"{mark}( )z" \n{lines}){mark}";\nint x;\n' for lines in ("\n", "\n\n")]
     assert is_distinguished(*texts)
 
@@ -149,7 +149,7 @@ def test_the_delimiter_of_a_raw_string_is_known(mark):
         'auto s = R"q(x()q", t = R"(z)";\n{0}int x;\n',
     ],
 )
-def test_lines_around_a_string_do_not_count(text):
+def test_lines_moved_around_a_string_do_not_change_the_digest(text):
     """The handling of raw strings must not cost these hits."""
     assert say(text.format("")) == say(text.format("\n\n")) == say(text.format('# 9 "a.cu"\n')) != ""
 

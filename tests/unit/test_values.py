@@ -30,7 +30,7 @@ def class_by(module: Any, frozen: bool) -> Any:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_fields_are_taken_by_place_and_by_name_and_from_defaults_and_compared(module, frozen):
+def test_our_value_classes_construct_and_compare_like_dataclasses(module, frozen):
     shape_class = class_by(module, frozen)
     shape = shape_class("a", colour="blue")
     assert (shape.name, shape.sides, shape.colour, shape.count) == ("a", [], "blue", 0)
@@ -42,7 +42,7 @@ def test_fields_are_taken_by_place_and_by_name_and_from_defaults_and_compared(mo
     assert (copy.name, copy.sides) == ("b", [1])
 
 
-def test_only_unfrozen_values_can_change_and_only_frozen_ones_are_hashable(module):
+def test_our_frozen_value_classes_are_hashable_and_the_others_mutable(module):
     frozen, shape = class_by(module, True)("a", (1,)), class_by(module, False)("a")
     with pytest.raises(AttributeError):
         frozen.name = "b"

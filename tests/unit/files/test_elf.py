@@ -37,7 +37,7 @@ def test_malformed_elf_section_headers_count_as_hiding_text(made, at, form, valu
     ("options", "hides"),
     [((), False), (("-g",), False), (("-g", "-gz"), True), (("-flto",), True), (("-gz",), False)],
 )
-def test_compressed_elf_sections_count_as_hiding_text(tmp_path, options, hides):
+def test_objects_with_compressed_or_lto_sections_may_hide_text(tmp_path, options, hides):
     (tmp_path / "a.c").write_text(SOURCE)
     subprocess.run(["gcc", "-c", *options, "a.c"], cwd=tmp_path, check=True)
     image = (tmp_path / "a.o").read_bytes()

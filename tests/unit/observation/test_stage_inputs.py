@@ -185,7 +185,7 @@ def test_temporary_files_and_tmpdir_are_no_inputs(place):
     assert "-a.h" in {name for listed in names for name in listed}
 
 
-def test_a_temporary_file_that_is_left_is_an_output(place):
+def test_a_file_left_in_tmpdir_prevents_a_record(place):
     left = f"{place}/b.h"
     process = ran("g++", variables={"TMPDIR"}, written={left})
     with pytest.raises(UnreadableError, match="writes"):

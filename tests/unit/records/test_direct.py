@@ -308,7 +308,7 @@ def test_two_checkouts_share_a_key_only_if_prefix_maps_hide_their_paths(
 
 
 @pytest.mark.parametrize("scope", [BELOW_BASE, ANY_DIRECTORY])
-def test_what_a_prefix_map_makes_of_the_directory_is_in_shared_keys(tmp_path, monkeypatch, scope):
+def test_what_a_prefix_map_leaves_of_the_directory_is_in_shared_keys(tmp_path, monkeypatch, scope):
     """`-ffile-prefix-map=/base/one=.` makes `./build` of one directory, and `./other` of another."""
     found = []
     for folder, old in (("build", ".."), ("other", ".."), ("build", "."), ("build", "../..")):

@@ -299,7 +299,7 @@ def test_a_hit_writes_copies_of_all_outputs_and_marks_their_blobs_as_used(cache)
 
 @pytest.mark.parametrize("damage", [None, lambda whole: whole[:-1], lambda whole: whole[:-1] + b"\0"])
 @pytest.mark.parametrize("content", [OBJECT, PTX])
-def test_a_product_that_the_store_has_lost_leaves_everything_as_it_was(cache, content, damage):
+def test_a_hit_whose_object_is_lost_or_damaged_changes_no_files(cache, content, damage):
     path = Path(cache.path(BLOB, keys.digest_bytes(content)))
     path = path if path.exists() else path.with_name(path.name + ".zst")
     if damage:

@@ -76,7 +76,7 @@ def test_second_remote_is_not_queried_for_what_the_first_has(place):
         assert len(server.requests) == 1
 
 
-def test_a_body_larger_than_allowed_is_absent(place):
+def test_a_remote_object_larger_than_the_limit_counts_as_absent(place):
     place.put(place.one, KEYS[0])
     assert get(place.tier(place.one), most=len(BODY) - 1) is None
     assert get(place.tier(place.one), most=len(BODY)) == BODY

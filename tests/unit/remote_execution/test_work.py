@@ -104,7 +104,7 @@ def test_nothing_is_sent_if_the_loader_would_add_libraries(cache, name):
         work.ship_tool(SORT, {**environ, name: "/lib/x.so"}, cache)
 
 
-def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
+def test_digests_of_sent_tools_are_remembered_until_the_tools_change(tmp_path, cache):
     path = tmp_path / "tool"
     path.write_bytes(b"one")
     os.utime(path, (1, 1))

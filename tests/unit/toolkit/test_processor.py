@@ -13,7 +13,7 @@ ALIAS = "cpu:type:x86,ven0000fam0006mod0055:feature:,0000,{}\n"
 
 
 @pytest.mark.parametrize("flag", USED_BY_LIBM)
-def test_the_class_is_what_libm_chooses_by(flag):
+def test_the_processor_class_names_each_feature_that_libm_chooses_by(flag):
     alias, none = ALIAS.format(USED_BY_LIBM[flag]), ALIAS.format("0001")
     assert class_in(alias, "glibc 2.36") == f"glibc 2.36 {flag}"
     assert class_in(none, "glibc 2.36") == "glibc 2.36" != class_in(none, "glibc 2.35")
@@ -29,7 +29,7 @@ def test_the_class_is_what_libm_chooses_by(flag):
         ("", "glibc 2.36"),
     ],
 )
-def test_where_the_choice_is_not_known_all_of_the_processor_counts(alias, version):
+def test_without_known_libm_choices_the_class_describes_the_whole_processor(alias, version):
     assert class_in(alias, version) == f"{version}\n{processor.describe()}"
 
 
