@@ -70,7 +70,7 @@ unless `NVCCACHE_DIR` names it. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME`
 SETTING_GROUPS = {
     "The five that matter": ("dir", "max_size", "base_dir", "remote", "disable"),
     "For a job, or to look into something": ("readonly", "recache", "log", "strict"),
-    "Other machines": ("executor", "executor_jobs"),
+    "Other machines": ("executor",),
 }
 KIND_TEXTS = {
     config.as_path: "path",

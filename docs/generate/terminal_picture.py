@@ -22,13 +22,15 @@ ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs" / "images" / "terminal.svg"
 SOURCE = ROOT / "scripts" / "demo.cu"
 COMPILE = "nvccache nvcc -arch=sm_80 -c filter.cu -o filter.o"
+TWO_ARCHITECTURES = "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90"
 # What is typed, and what runs for it where that is another command.
 COMMANDS = (
     (f"time {COMPILE}", ""),
     (f"time {COMPILE}", ""),
-    ("nvccache stats", ""),
     ("vi filter.cu    # a comment", "sed -i 's/A filter of/A finite filter of/' filter.cu"),
     (f"time {COMPILE}", ""),
+    ("nvccache explain filter.o", ""),
+    (COMPILE.replace("-arch=sm_80", TWO_ARCHITECTURES), ""),
     ("nvccache explain filter.o", ""),
 )
 COLUMNS, ROWS = 92, 100
@@ -77,7 +79,7 @@ def main() -> int:
         console.print(Text("$", "bold green"))  # the last line is cut off at its foot
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else PATH
     path.parent.mkdir(parents=True, exist_ok=True)
-    title = "A terminal: a compile, the same again, stats, a comment edited, explain"
+    title = "A terminal: a compile, the same again, a comment edited, an architecture added"
     drawn = console.export_svg(
         title=title, code_format=FORMAT.replace("@TITLE@", title), unique_id="terminal"
     )
@@ -95,7 +97,7 @@ def on_terminal(command: str, home: str, nvcc: str) -> str:
         "TERM": "xterm-256color",
         "COLUMNS": str(COLUMNS),
         "LINES": str(ROWS),
-        "TIMEFORMAT": "%2R s",
+        "TIMEFORMAT": "%3R s",
     }
     ours, theirs = pty.openpty()
     argv = ["bash", "-c", f"stty cols {COLUMNS} rows {ROWS}; sleep 0.1; {command}"]

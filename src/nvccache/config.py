@@ -219,8 +219,6 @@ class Config:
     executor: str = setting(as_executor, "")
     """Other machines that run cicc and ptxas when no core is idle here: `grpc://HOST:PORT` or
     `grpcs://HOST:PORT`. See [remote execution](../how-to/remote-execution.md)."""
-    executor_jobs: int = setting(as_count, 0, shown_default="`64`")  # 0: the executor's own default
-    """How many stages of this user may be on other machines at once."""
 
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]

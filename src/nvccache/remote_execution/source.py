@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from nvccache.run.stage_run import MakeExecutor, Work
 
-_JOBS = 64  # stages that run elsewhere at the same time, by default
+_JOBS = 64  # stages of this user that run elsewhere at the same time
 _SCRATCH_NAME = SCRATCH_NAME.encode()
 _NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; call.py removes that
 
@@ -54,8 +54,7 @@ class OtherMachines(Executor):
         self._config = config
         self._outage = outages.OF_EXECUTOR.format(where.identity)
         # In the pool directory of this user and machine, a file for each stage that runs elsewhere.
-        numbers = range(config.executor_jobs or _JOBS)
-        self._pool = slots.Pool(slots.pool_directory(), numbers, f"away-{where.identity}-")
+        self._pool = slots.Pool(slots.pool_directory(), range(_JOBS), f"away-{where.identity}-")
         self._slots: list[PoolSlot] = []
         self._is_usable = outages.current(self._outage) is None
 

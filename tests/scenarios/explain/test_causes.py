@@ -36,6 +36,7 @@ def compiled(workspace: Workspace) -> Workspace:
     return workspace
 
 
+@pytest.mark.smoke("explain")
 def test_an_added_tool_option_is_the_cause_and_only_stages_that_get_it_ran(compiled):
     assert compiled.cached(*LINE, "-Xptxas", "-O1").status == 0
     causes, ran = explained(compiled)

@@ -25,8 +25,13 @@ from stages_of_nothing import CICC, DEVICE, PTXAS, execution_of
 JOBS = 2  # stages that may be sent at once
 
 
+@pytest.fixture(autouse=True)
+def few_slots(monkeypatch):
+    monkeypatch.setattr(source, "_JOBS", JOBS)
+
+
 def machines_of(call, **variables):
-    variables = {"HOME": "/", "NVCCACHE_EXECUTOR_JOBS": str(JOBS), **variables}
+    variables = {"HOME": "/", **variables}
     return source.OtherMachines(call, endpoint.parse("grpc://engine:1"), config.load(variables))
 
 

@@ -1,9 +1,6 @@
-"""`stats`, `explain` and `clean` on caches that cannot be used, and on real compiles; see also golden/."""
+"""`stats`, `explain` and `clean` on caches that cannot be used; see also golden/."""
 
 from __future__ import annotations
-
-import os
-import sys
 
 import pytest
 
@@ -12,11 +9,6 @@ from nvccache.store import event_line, eviction
 from nvccache.store.store import Store
 from sample_events import event
 from unprivileged import read_only, unreadable
-from workspaces import Workspace
-
-pytestmark = pytest.mark.light
-
-FIRST = "no earlier compile is recorded"
 
 
 @pytest.fixture
@@ -65,28 +57,3 @@ def test_commands_warn_that_a_cache_cannot_be_created(nvccache, tmp_path, monkey
         warnings = [nvccache(name, NVCCACHE_DIR=f"{copy}/cache").stderr for name in names]
     text = f"calls are not counted, because `{copy}/cache` cannot be written to"
     assert [text in warning for warning in warnings] == [True] * 4
-
-
-def run(workspace: Workspace, *argv: str) -> str:
-    done = workspace.run([sys.executable, "-m", "nvccache", *argv])
-    assert done.status == 0, done.stderr.decode()
-    return done.stdout.decode().partition("\n")[0]
-
-
-@pytest.mark.smoke("explain")
-def test_explain_gives_the_cause_of_each_real_compile(workspace: Workspace):
-    """From the first compile to a failing one, as a user sees it."""
-    workspace.write("a.cu", "__global__ void k() {}\n")
-    line = ["-c", "a.cu", "-o", "a.o"]
-    os.utime(workspace.directory / "a.cu", (1, 1))
-    workspace.cached(*line, "-DX")
-    assert run(workspace, "explain", "a.o") == f"`a.o`: miss, because {FIRST}"
-    workspace.cached(*line)
-    assert run(workspace, "explain", "a.o").endswith("because `-DX` was removed from the command line")
-    workspace.cached(*line)
-    assert run(workspace, "explain", "a.o") == "`a.o`: direct hit, because nothing it depends on has changed"
-    workspace.write("a.cu", "__global__ void k() { no }\n")
-    assert workspace.cached(*line).status != 0
-    assert run(workspace, "explain", "a.o") == "`a.o`: failed, because nvcc reports an error"
-    workspace.cached("-lib", "a.o", "-o", "liba.a")
-    assert run(workspace, "explain", "liba.a") == f"`liba.a`: bypass, because {outcomes.REASONS['library']}"
