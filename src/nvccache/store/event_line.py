@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound="Record")
 
 FOLDER = "journal"
-LOGS = "calls-v11."
-LOG = f"{LOGS}log"
+LOG, OLD_LOG = "calls-v11.log", "calls-v11.old.log"
 LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand calls
 PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage

@@ -1,11 +1,11 @@
 """The totals of all calls.
 
     $NVCCACHE_DIR/journal/
-      totals-v4.json         the totals, the last log in them, and since when calls are counted
+      totals-v4.json         the totals of the logs before the last two, and since when calls are counted
 
-The call that finds the log large renames it, and adds the log renamed before to the totals: nobody writes to
-that one any more. Logs before that one are removed. Readers add the logs that are not in the totals yet, and
-write nothing.
+The call that finds the log large adds the one renamed before to the totals, since nobody writes to that any
+more, and replaces it. Readers add the two logs to the totals, and write nothing. If the call is killed
+between the two steps, some calls are counted twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store import event_line, events, locks
 from nvccache.store.directory import Directory, StoreError
-from nvccache.store.event_line import FOLDER, LOG, LOGS, Event, RemoteUse
+from nvccache.store.event_line import FOLDER, LOG, OLD_LOG, Event, RemoteUse
 from nvccache.store.events import cause, where
 
 TYPE_CHECKING = False
@@ -37,7 +37,6 @@ class _Stored:
 
     def __init__(self) -> None:
         self.totals: Totals = {}
-        self.folded = ""  # the last log in the totals
         self.zeroed = 0.0  # when they were reset
         self.first = 0.0  # when the first counted call began
 
@@ -69,16 +68,15 @@ def total(calls: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
 
 def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
     """Reset all counters and return the totals until now; raises StoreError."""
-    root = directories.at(cache)
-    if not events.logs(root):
-        return total((), stages)
+    root, before = directories.at(cache), read(cache, stages)
+    if not any(root.exists(f"{FOLDER}/{name}") for name in events.LOGS):
+        return before
     try:
         with locks.hold(root, _LOCK, _LOCK_SECONDS, locks.with_filelock):
-            before, new = _current(root), _Stored()
-            new.folded, new.zeroed = _read(root).folded, time.time()
-            new.first = new.zeroed
+            before, new = _document(_current(root), stages), _Stored()
+            new.zeroed = new.first = time.time()
             _write(root, new)
-            return _document(before, stages)
+            return before
     except OSError as error:
         if isinstance(error.__context__, PermissionError):
             error = error.__context__  # the lock file could not be created
@@ -104,21 +102,9 @@ def fold(cache: str | Directory) -> None:
         if root.status(f"{FOLDER}/{LOG}").st_size < event_line.LARGE:
             return
         stored = _read(root)
-        renamed = [name for name in events.logs(root) if name != LOG]
-        for name in (name for name in renamed if name > stored.folded):
-            stored.add(events.events_in(root, name))
-            stored.folded = name
+        stored.add(events.events_in(root, OLD_LOG))
         _write(root, stored)
-        for name in (name for name in renamed if name < stored.folded):
-            root.unlink(f"{FOLDER}/{name}")
-        # After all others, even if the clock was set back.
-        last = int(renamed[-1].removeprefix(LOGS)[:16], 16) if renamed else 0
-        root.rename(f"{FOLDER}/{LOG}", f"{FOLDER}/{LOGS}{max(time.time_ns(), last + 1):016x}.log")
-
-
-def is_current(name: str) -> bool:
-    """Whether a file in the log's folder belongs to this version."""
-    return name == _TOTALS or name.startswith(LOGS)
+        root.rename(f"{FOLDER}/{LOG}", f"{FOLDER}/{OLD_LOG}")
 
 
 def _current(root: Directory) -> _Stored:
@@ -127,7 +113,7 @@ def _current(root: Directory) -> _Stored:
     Calls in a log that is renamed at this moment may be missing.
     """
     stored = _read(root)
-    for name in (name for name in events.logs(root) if name > stored.folded):
+    for name in events.LOGS:
         stored.add(events.events_in(root, name))
     return stored
 
@@ -200,8 +186,7 @@ def _read(root: Directory) -> _Stored:
     try:
         content = json.loads(root.read(f"{FOLDER}/{_TOTALS}")[0])
         _add(stored.totals, content["totals"])
-        stored.folded, stored.zeroed = str(content["folded"]), float(content["zeroed"])
-        stored.first = float(content["first"])
+        stored.zeroed, stored.first = float(content["zeroed"]), float(content["first"])
     except FileNotFoundError:
         return stored
     except (ValueError, KeyError, TypeError, AttributeError):

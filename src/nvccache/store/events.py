@@ -2,10 +2,9 @@
 
     $NVCCACHE_DIR/journal/
       calls-v11.log          one line per call (event_line.py)
-      calls-v11.<time>.log   the last two before, renamed at 4 MiB
+      calls-v11.old.log      the one before, renamed at 4 MiB
 
-Says which calls are one build. Lines that are not complete and well-formed are
-skipped.
+Says which calls are one build. Lines that are not complete and well-formed are skipped.
 """
 
 from __future__ import annotations
@@ -17,12 +16,23 @@ import time
 from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, StoreError
-from nvccache.store.event_line import CACHED, FOLDER, LOCAL, LOGS, Event, StageEvent, parse_line, quote
+from nvccache.store.event_line import (
+    CACHED,
+    FOLDER,
+    LOCAL,
+    LOG,
+    OLD_LOG,
+    Event,
+    StageEvent,
+    parse_line,
+    quote,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+LOGS = (OLD_LOG, LOG)
 _PAUSE_SECONDS = 60.0  # between calls that no process groups, after which a new build begins
 # Bypasses that ask nvcc something and compile nothing.
 _QUERY_REASONS = ("information", "preprocess_only", "query_streams")
@@ -37,7 +47,7 @@ def read(cache: str | Directory, since: float = 0.0) -> Iterator[Event]:
     A missing log has none. Raises StoreError.
     """
     root = directories.at(cache)
-    for name in logs(root):
+    for name in LOGS:
         yield from (event for event in events_in(root, name) if event.started >= since)
 
 
@@ -45,7 +55,7 @@ def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
     """The events whose line contains this text, latest first; raises StoreError."""
     root = directories.at(cache)
     wanted = quote(text).encode(errors="surrogateescape")
-    for name in reversed(logs(root)):
+    for name in reversed(LOGS):
         content = _content(root, name)
         for line in reversed(content.split(b"\n") if wanted in content else []):
             event = parse_line(line) if wanted in line else None
@@ -126,14 +136,6 @@ def overhead(call: Event) -> float:
     return call.seconds if call.outcome == outcomes.DIRECT_HIT else call.overhead
 
 
-def logs(root: Directory) -> list[str]:
-    """The names of the logs, newest last: those of renamed ones begin with a time. Raises StoreError."""
-    try:
-        return sorted(name for name, _ in root.list(FOLDER) if name.startswith(LOGS))
-    except OSError as error:
-        raise StoreError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
-
-
 def events_in(root: Directory, name: str) -> Iterator[Event]:
     """The events of a log, none if it does not exist; raises StoreError."""
     return filter(None, map(parse_line, _content(root, name).split(b"\n")))
@@ -153,4 +155,4 @@ def _content(root: Directory, name: str) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise StoreError(f"cannot read `{where(root)}`: {cause(error)}") from None
+        raise StoreError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nvccache.files import keys
 from nvccache.store import eviction, store
-from nvccache.store.event_line import FOLDER, LOG, LOGS
+from nvccache.store.event_line import FOLDER, LOG, OLD_LOG
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
 DRAWN = re.compile(r"^      ([\w-]+-v\d+)/ab/", re.MULTILINE)
@@ -17,7 +17,7 @@ def test_the_documented_cache_layout_names_the_current_buckets_and_the_log():
     assert set(DRAWN.findall(PAGE.read_text())) == set(store.BUCKETS)
     assert set(DRAWN.findall(store.__doc__ or "")) == set(store.BUCKETS)
     assert f"{FOLDER}/{LOG}" in PAGE.read_text()
-    assert f"{FOLDER}/{LOGS}<time>.log" in PAGE.read_text()
+    assert f"{FOLDER}/{OLD_LOG}" in PAGE.read_text()
 
 
 def test_only_names_that_nvccache_gives_match_files_it_may_remove():
