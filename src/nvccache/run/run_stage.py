@@ -27,7 +27,7 @@ class LostResultError(Exception):
 
 def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
     """Run a stage, with its inputs written first; raises LostResultError or OSError."""
-    make_inputs(call, stage)
+    make_inputs(call, stage, handle)
     for output in stage.outputs:
         if not output.is_in_place:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
@@ -62,7 +62,7 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
     )
 
 
-def make_inputs(call: Compile, stage: Stage) -> None:
+def make_inputs(call: Compile, stage: Stage, handle: Handle | None = None) -> None:
     """Write a stage's inputs to disk; raises LostResultError or OSError."""
     path = module_id.file_of(stage)
     if path and not os.path.exists(path):
@@ -73,13 +73,15 @@ def make_inputs(call: Compile, stage: Stage) -> None:
         os.rename(new, path)
     read = [path for path in call.read_by(stage) if path in call.outputs]  # else opaque stages write it
     for path in (*read, *read):
-        _make(call, path)  # twice: rerunning a stage for one can overwrite another with its stored form
+        _make(
+            call, path, handle
+        )  # twice: rerunning a stage for one can overwrite another with its stored form
 
 
-def run_again(call: Compile, stage: Stage) -> None:
+def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> None:
     """Run a stage whose output is lost, and store it; raises LostResultError if the bytes differ."""
     expected = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
-    ran = run(call, stage)
+    ran = run(call, stage, handle)
     digests = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
     if ran.completed.status != 0 or digests[: len(expected)] != expected:
         raise LostResultError(f"running {stage.kind} again did not give the same result")
@@ -105,12 +107,12 @@ def content_of(call: Compile, output: Output) -> bytes:
     return content
 
 
-def _make(call: Compile, path: str) -> None:
+def _make(call: Compile, path: str, handle: Handle | None) -> None:
     """Write an intermediate to disk unless it is there."""
     stage, output = call.outputs[path]
     with call.locks[path]:
         if not call.intermediates.materialise(path, output):
-            run_again(call, stage)
+            run_again(call, stage, handle)
             if not call.intermediates.materialise(path, output):
                 raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
 

@@ -144,6 +144,8 @@ class Schedule:
             self._give_up_claim(run)
             run.reset()
             self._call.intermediates.forget(output.path for output in run.stage.outputs)
+        failed = (run.number for run in self._call.runs if run.has_failed)
+        self._limit = min(failed, default=len(self._call.plan.steps))
         self.delivered_up_to = 0
 
     def finish(self) -> None:

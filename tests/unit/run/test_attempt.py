@@ -13,6 +13,7 @@ from nvccache.run.attempt import Delivery, LinesMatterError
 from nvccache.run.report import Report
 from nvccache.run.stage_run import StageRun, ToolRun
 from nvccache.run.wrappers import PLACES
+from nvccache.store.event_line import HIT, RAN, SHARED, StageEvent
 from scripted_toolkit import Toolkit, cubin, stages
 from stages_of_nothing import COMPILE, CUDAFE
 
@@ -50,6 +51,16 @@ def test_a_quiet_or_failing_compile_is_not_left_to_nvcc(completed) -> None:
 
 def test_a_compile_that_may_depend_on_the_path_of_its_object_is_left_to_nvcc() -> None:
     assert check(path_dependence="it names its path").leave_to_nvcc == "host_side_output"
+
+
+def test_saved_time_is_that_of_stages_that_hit_or_another_call_ran() -> None:
+    report = Report()
+    report.stages = [
+        StageEvent("cudafe", HIT, 2.0, cpu=1.5),
+        StageEvent("cicc", SHARED, 9.0),
+        StageEvent("ptxas", RAN, 1.0),
+    ]
+    assert report.tool_saved == 10.5
 
 
 TWO = "-cubin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 a.cu"
