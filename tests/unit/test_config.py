@@ -118,7 +118,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
+def test_an_invalid_setting_takes_its_default_and_leaves_the_others(environ, home, name, value):
     variable = config.SETTINGS[name].variable
     settings = config.load({**environ, "NVCCACHE_BASE_DIR": "/base", variable: value})
     default = DEFAULTS.get(name, "" if config.SETTINGS[name].parse in PATHS else False)
@@ -131,7 +131,7 @@ def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
 
 
 @pytest.mark.parametrize(("name", "value"), [("disable", "maybe"), ("readonly", "2")])
-def test_a_switch_that_asks_for_less_stays_on_when_in_doubt(environ, write_file, name, value):
+def test_an_invalid_disable_or_readonly_setting_counts_as_on(environ, write_file, name, value):
     for settings in (
         config.load({**environ, config.SETTINGS[name].variable: value}),
         (write_file(f'{name} = "{value}"\n'), config.load(environ))[1],
@@ -156,9 +156,7 @@ def test_an_unknown_setting_variable_is_reported_with_a_suggestion(environ, vari
     assert wrong(settings) == ["unknown"]
 
 
-def test_paths_are_absolute_and_know_the_home_and_the_name_of_an_nvcc_stays(
-    environ, home, tmp_path, monkeypatch
-):
+def test_path_settings_are_made_absolute_but_a_bare_nvcc_name_is_kept(environ, home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     variables = {"NVCCACHE_DIR": "~/c", "NVCCACHE_LOG": "log", "NVCCACHE_BASE_DIR": "~"}
     settings = config.load({**environ, **variables, "NVCCACHE_NVCC": "nvcc-13"})

@@ -47,12 +47,12 @@ def test_errors_in_executor_urls_are_one_clause_without_secrets(text: str, part:
     assert [problem.setting for problem in settings.problems] == ["executor"]
 
 
-def test_each_engine_has_files_of_its_own_on_this_machine() -> None:
+def test_remote_engines_of_different_urls_have_different_identities() -> None:
     texts = ["grpc://h:1", "grpc://h:2", "grpcs://h:1", "grpc://h:1?instance=a"]
     assert len({endpoint.parse(text).identity for text in texts}) == len(texts)
 
 
-def test_hung_worker_holds_a_build_up_for_minutes_at_most() -> None:
+def test_a_remote_stage_is_waited_for_five_minutes_at_most_by_default() -> None:
     """No stage that was sent is started here meanwhile."""
     where = endpoint.parse("grpc://h:1")
     assert where.queue + where.deadline <= 310

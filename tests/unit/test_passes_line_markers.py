@@ -8,12 +8,12 @@ from nvccache import passes
 from nvccache.passes import listed_files
 
 
-def test_files_are_listed_where_they_are_entered_first():
+def test_files_are_listed_in_the_order_in_which_they_are_first_entered():
     text = b'# 1 "a.cu"\nint a;\n# 1 "b.h" 1\n# 1 "c.h" 1 3\n# 2 "b.h" 2\n# 2 "a.cu" 2\n# 1 "b.h" 1\n'
     assert listed_files(text) == [(b"a.cu", False), (b"b.h", False), (b"c.h", True)]
 
 
-def test_the_first_marker_names_the_source_and_a_later_line_does_not():
+def test_a_line_marker_in_the_middle_of_a_file_lists_no_file():
     assert listed_files(b'# 0 "a.cu"\n# 100 "bogus.y"\nint x;\n') == [(b"a.cu", False)]
 
 
@@ -42,7 +42,7 @@ def test_line_markers_of_builtin_names_list_no_file():
         (b"a b.h", b"a b.h"),
     ],
 )
-def test_escapes_in_names_of_markers_are_undone(written, name):
+def test_escapes_in_file_names_of_line_markers_are_undone(written, name):
     assert listed_files(b'# 1 "a.cu"\n# 1 "' + written + b'" 1\n')[1] == (name, False)
 
 
@@ -55,7 +55,7 @@ def test_file_names_in_line_markers_are_kept_as_bytes():
     assert listed_files(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]
 
 
-def test_a_file_is_listed_once_as_of_the_system_and_once_as_not():
+def test_a_file_included_as_system_header_and_as_user_header_is_listed_twice():
     first = [(b"a", False), (b"b", True)]
     second = [(b"b", False), (b"c", False)]
     assert passes.union([first, second]) == [(b"a", False), (b"b", True), (b"b", False), (b"c", False)]

@@ -100,13 +100,13 @@ def test_another_source_name_does_not_change_the_digest():
     assert one == other != ""
 
 
-def test_text_without_line_markers_has_a_digest():
+def test_text_without_line_markers_has_a_digest_of_its_content():
     texts = (b"int x;\n", b"int y;\n", b'int x;\n# 1 "a.cu"\nint y;\n', b"# 1\n")
     assert len({digest_of(text) for text in texts}) == len(texts)
     assert digest_of(b"int x;\n\n\nint y;\n") == digest_of(b"int x;\nint y;\n")
 
 
-def test_empty_text_has_a_digest_of_its_own():
+def test_empty_preprocessed_text_has_a_digest():
     assert say("\n\n") == say("") != say("int x;\n")
 
 

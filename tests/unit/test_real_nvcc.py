@@ -70,7 +70,7 @@ def test_a_relative_path_stays_as_it_is_typed_or_stands_on_path(tmp_path, monkey
     assert find(asked, "", {"PATH": f"/nowhere:{entry}"}) == found
 
 
-def test_a_relative_path_that_was_tried_is_not_the_same_path_elsewhere(tmp_path, monkeypatch):
+def test_a_relative_nvcc_path_tried_in_one_directory_may_be_tried_in_another(tmp_path, monkeypatch):
     for name in ("one", "two"):
         _program(tmp_path / name / "bin" / "nvcc")
     monkeypatch.chdir(tmp_path / "one")
@@ -93,13 +93,13 @@ def test_a_missing_real_nvcc_is_explained_in_one_sentence(path, tmp_path):
         assert why_none(typed, "", "default", path) == (126, f"cannot run `{denied}`: Permission denied")
 
 
-def test_the_very_program_that_was_started_is_passed_over(tmp_path, path, monkeypatch):
+def test_nvccache_itself_is_passed_over_when_looking_for_nvcc(tmp_path, path, monkeypatch):
     started, wanted = _program(tmp_path / "one" / "nvcc"), _program(tmp_path / "two" / "nvcc")
     monkeypatch.setattr(sys, "argv", [started])
     assert find("", "", path) == wanted
 
 
-def test_already_tried_compilers_come_last_and_recursion_ends(tmp_path, path):
+def test_an_nvcc_that_started_this_call_is_tried_last_and_only_once(tmp_path, path):
     wrapper, wanted = _program(tmp_path / "one" / "nvcc"), _program(tmp_path / "two" / "nvcc")
     once = guarded(path, find("", "", path))
     assert once[TRIED_VARIABLE] == wrapper and TRIED_VARIABLE not in path

@@ -52,7 +52,7 @@ def test_remote_url_options_are_parsed_from_the_query() -> None:
     assert remote.options == expected
 
 
-def test_password_is_read_and_not_shown() -> None:
+def test_the_password_of_a_remote_url_is_read_and_not_shown() -> None:
     remote = only("redis://user:p%40ss%2C@host:7000/2?prefix=a/b")
     assert (remote.user, remote.password) == ("user", "p@ss,")
     assert remote.shown == "redis://***@host:7000/2?prefix=a/b"

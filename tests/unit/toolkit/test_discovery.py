@@ -32,7 +32,7 @@ def path_of(*programs):
     return {"PATH": ":".join(os.path.dirname(program) for program in programs)}
 
 
-def test_first_on_path_is_found(make_nvcc):
+def test_the_first_nvcc_on_path_is_found(make_nvcc):
     first, second = make_nvcc("a"), make_nvcc("b")
     assert find_nvcc(path_of(first, second)) == first
     assert find_nvcc({"PATH": "/nowhere::"}) is None
@@ -54,7 +54,7 @@ def test_a_file_that_is_not_executable_is_not_a_real_nvcc(make_nvcc, tmp_path):
     assert not is_real(str(tmp_path / "missing"))
 
 
-def test_release_is_asked_for_by_its_first_numbers(make_nvcc):
+def test_an_nvcc_of_a_release_is_found_by_the_first_parts_of_its_version(make_nvcc):
     old, new = make_nvcc("a", "1.3"), make_nvcc("b", "13.5")
     assert find_nvcc(path_of(old, new), release="13") == new
     assert find_nvcc(path_of(old, new), release="13.5") == new

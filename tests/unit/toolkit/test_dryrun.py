@@ -56,7 +56,7 @@ def test_dry_run_lines_with_shell_syntax_are_not_split(text):
     assert split_words(text) is None
 
 
-def test_an_endless_word_without_its_last_quote_takes_no_time():
+def test_long_words_without_a_closing_quote_are_refused():
     assert split_words('"' + "ab" * 50_000) is None
     assert split_words('"' + '\\"a' * 50_000) is None
     assert split_words('"a"b' * 50_000 + '"') is None
@@ -94,7 +94,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("text", "argv"), COMMANDS.values(), ids=COMMANDS)
-def test_a_command_is_read(text, argv):
+def test_commands_of_a_dry_run_are_parsed(text, argv):
     (step,) = _read(text).steps
     assert step.argv == argv
 
@@ -129,7 +129,7 @@ def fake_nvcc(tmp_path):
     return make
 
 
-def test_the_dry_run_is_asked_for_with_the_scratch_directory(fake_nvcc):
+def test_nvccs_dry_run_is_requested_with_kept_files_in_the_scratch_directory(fake_nvcc):
     nvcc = fake_nvcc('echo "#\\$ $*" >&2')
     found = dryrun.transcribe(nvcc, ["-c", "a.cu"], "/scratch", os.environ)
     assert isinstance(found, Transcript)

@@ -10,14 +10,14 @@ from nvccache.toolkit import loader
 PROGRAM = os.path.realpath(sys.executable)
 
 
-def test_libraries_are_first_searched_in_the_variable_and_above_the_program(tmp_path):
+def test_libraries_are_searched_in_ld_library_path_before_the_toolkit(tmp_path):
     program = f"{tmp_path}/toolkit/nvvm/bin/cicc"
     above = [f"{tmp_path}/toolkit/nvvm/lib", f"{tmp_path}/toolkit/lib"]
     assert loader.first_directories(program, {}) == above
     assert loader.first_directories(program, {"LD_LIBRARY_PATH": "/a:;b:/a"}) == ["/a", ".", "b", *above]
 
 
-def test_only_directories_with_libraries_of_the_tools_are_in_keys(tmp_path, monkeypatch):
+def test_library_directories_are_in_keys_only_if_they_hold_the_tools_libraries(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = f"{tmp_path}/toolkit/bin/ptxas"
     environ = {"LD_LIBRARY_PATH": f"/a/$LIB:{tmp_path}/empty:"}
@@ -29,7 +29,7 @@ def test_only_directories_with_libraries_of_the_tools_are_in_keys(tmp_path, monk
     assert loader.own_directories(program, environ) == ["/a/$LIB", f"{tmp_path}", f"{tmp_path}/toolkit/lib"]
 
 
-def test_the_loader_lists_what_it_would_load(tmp_path):
+def test_libraries_of_a_program_are_those_the_dynamic_loader_lists(tmp_path):
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
     libraries = loader.libraries_of(PROGRAM, environ)
     assert libraries and all(map(os.path.isfile, libraries))

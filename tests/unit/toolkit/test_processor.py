@@ -40,7 +40,7 @@ def test_the_kernel_numbers_features_as_they_are_named_in_cpuinfo():
     assert found == [flag for flag in USED_BY_LIBM if flag in flags]
 
 
-def test_the_processor_is_described_the_same_each_time():
+def test_the_description_of_the_processor_is_stable():
     described = processor.describe()
     assert described == processor.describe()
     assert "flags" in described or "Features" in described

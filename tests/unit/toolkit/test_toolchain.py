@@ -27,7 +27,7 @@ def settled(monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda now=time.time_ns: now() + 10 * 10**9)
 
 
-def test_a_word_with_a_slash_is_not_looked_for(tmp_path, monkeypatch):
+def test_a_program_named_with_a_slash_is_not_searched_on_path(tmp_path, monkeypatch):
     path = _script(tmp_path / "bin" / "tool", "")
     monkeypatch.chdir(tmp_path)
     assert toolchain.resolve(path, "") == path
@@ -36,7 +36,7 @@ def test_a_word_with_a_slash_is_not_looked_for(tmp_path, monkeypatch):
     assert toolchain.resolve("tool", f"{tmp_path}/bin") == path
 
 
-def test_programs_that_are_nowhere_are_named(tmp_path):
+def test_missing_programs_are_named(tmp_path):
     _script(tmp_path / "there", "")
     environ = {"PATH": str(tmp_path)}
     with pytest.raises(FileNotFoundError):
@@ -51,7 +51,7 @@ def test_the_digest_of_a_program_depends_on_content_not_location(tmp_path, cache
     assert toolchain.digest_of_program(first, cache) == keys.digest_file(first)
 
 
-def test_the_digest_of_a_link_is_that_of_its_target(tmp_path, cache, settled):
+def test_the_digest_of_a_linked_program_is_that_of_its_target(tmp_path, cache, settled):
     first, second = _script(tmp_path / "a", "echo 1"), _script(tmp_path / "b", "echo 2")
     link = tmp_path / "link"
     link.symlink_to(first)
@@ -76,12 +76,12 @@ def test_a_digest_is_remembered_by_the_signature_of_the_file(tmp_path, cache, se
     assert toolchain.digest_of_program(str(path), cache) != before
 
 
-def test_a_digest_of_what_has_just_changed_is_not_remembered(tmp_path, cache):
+def test_the_digest_of_a_just_changed_program_is_not_remembered(tmp_path, cache):
     toolchain.digest_of_program(_script(tmp_path / "tool", "echo 1"), cache)
     assert not list((tmp_path / "cache").rglob("memo-*/*/*"))
 
 
-def test_only_regular_files_are_regular_files(tmp_path):
+def test_directories_devices_and_missing_paths_are_no_regular_files(tmp_path):
     (tmp_path / "file").write_text("x")
     assert toolchain.is_regular_file(str(tmp_path / "file"))
     for path in (str(tmp_path), "/dev/null", str(tmp_path / "missing"), "", "a\0b"):
