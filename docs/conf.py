@@ -6,15 +6,23 @@ import re
 from pathlib import Path
 from typing import Any
 
+# scripts/docs copies this file below build/.
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").exists())
 project = "nvccache"
+version = re.findall('__version__ = "(.*)"', (ROOT / "src/nvccache/__init__.py").read_text("utf-8"))[0]
 extensions = ["myst_parser", "sphinx_copybutton"]
 html_theme = "furo"
-html_title = "nvccache"
+html_title = f"nvccache {version}"
+html_logo = "_static/logo.svg"
 html_show_sphinx = False
 html_show_copyright = False  # Furo would print a sign without a holder
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_theme_options = {"top_of_page_buttons": []}
+_SOURCE = re.findall('^Source = "(.*)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[0]
+html_theme_options = {
+    "top_of_page_buttons": [],
+    "footer_icons": [{"name": "Source code", "url": _SOURCE, "html": "Source code", "class": ""}],
+}
 myst_heading_anchors = 3
 nitpicky = True
 # Fragments of the changelog are no pages yet; reasons are for those who read the code.
@@ -63,14 +71,16 @@ NAVIGATION = {
         "explanation/comparison",
         "SECURITY",
     ],
-    "Development": [
-        "CONTRIBUTING",
-        "development/architecture",
-        "development/extending",
-        "development/testing",
-        "development/glossary",
-    ],
+    "Development": ["CONTRIBUTING"],
 }
+# Below CONTRIBUTING, folded in the navigation.
+DEVELOPMENT = [f"development/{page}" for page in ("architecture", "extending", "testing", "glossary")]
+# On the home page: a title, what it is about, and the page.
+CARDS = (
+    ("Start", "Install it, and compile something twice.", "tutorial/first-build"),
+    ("Use it in your build", "make, CMake, PyTorch, Bazel and others.", "how-to/build"),
+    ("Share it", "Fetch what CI has compiled, down to single stages.", "how-to/remote"),
+)
 # What Furo's pages lack for those who use a keyboard or a screen reader.
 ACCESSIBLE = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
@@ -83,11 +93,24 @@ ACCESSIBLE = {
 BESIDE_DOCS = ("CHANGELOG", "CONTRIBUTING", "SECURITY")
 
 
+def _toctree(pages: list[str], *options: str) -> str:
+    lines = ["", "```{toctree}", ":hidden:", *options, "", *pages, "```", ""]
+    return "\n".join(lines)
+
+
 def for_site(page: str, text: str) -> str:
     """A page's text with its links as they are where scripts/docs has put all pages into one tree."""
     if page == "index":
+        head, blank, rest = text.partition("\n| to |")
+        cards = "".join(
+            f"\n```{{container}}\n**[{title}]({target}.md)**\n\n{about}\n```\n"
+            for title, about, target in CARDS
+        )
+        text = f"{head}\n````{{container}} cards\n{cards}````\n{blank}{rest}"
         for part, pages in NAVIGATION.items():
-            text += f"\n```{{toctree}}\n:hidden:\n:caption: {part}\n\n" + "\n".join(pages) + "\n```\n"
+            text += _toctree(pages, f":caption: {part}")
+    if page == "CONTRIBUTING":
+        text += _toctree(DEVELOPMENT)
     text = re.sub(
         r'^```([\w+-]+) title="([^"]+)"$', r"```{code-block} \1\n:caption: \2\n", text, flags=re.MULTILINE
     )
