@@ -95,24 +95,19 @@ def test_the_log_of_a_wrapper_costs_no_compile_of_device_code(workspace: Workspa
 DIRECTORY, FILE = make_directory("lock"), write("lock", "")
 LOCKS: dict[str, tuple[str, str, Change]] = {
     "mkdir": (with_two("mkdir lock", "rmdir lock"), "#!/bin/sh", DIRECTORY),
-    "ln -s": (with_two("ln -s a lock", "rm lock"), "#!/bin/sh", FILE),
-    "noclobber": (f"set -C\n{with_two('{ true > lock; }', 'rm lock')}", "#!/bin/sh", FILE),
-    "os.link": (in_python("os.link('a', 'lock'); os.unlink('lock')"), "#!{python}", FILE),
     "O_EXCL": (
         in_python("os.close(os.open('lock', os.O_CREAT | os.O_EXCL)); os.unlink('lock')"),
         "#!{python}",
         FILE,
     ),
 }
-# Compiles that make a hard link are not recorded.
-LINKS = ("os.link",)
 
 
 @pytest.mark.by_default("O_EXCL")
-@pytest.mark.parametrize("lock", [name for name in LOCKS if name not in LINKS])
+@pytest.mark.parametrize("lock", LOCKS)
 def test_a_wrapper_that_got_a_lock_runs_again_once_the_lock_is_taken(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
-    files, put = {"a.cu": DEFAULT, "a": ""}, script(text, "bin/wrapper", first)
+    files, put = {"a.cu": DEFAULT}, script(text, "bin/wrapper", first)
     check(workspace, Case(takes, (), files, IN_BIN, prepare=put))
 
 
@@ -125,8 +120,8 @@ def test_a_wrapper_runs_again_once_the_lock_it_found_is_free(workspace: Workspac
         path = workspace.directory / "lock"
         path.rmdir() if path.is_dir() else path.unlink()
 
-    files, put = {"a.cu": DEFAULT, "a": ""}, each(script(text, "bin/wrapper", first), takes)
-    check(workspace, Case(freed, (), files, IN_BIN, prepare=put, is_recorded_after=lock not in LINKS))
+    files, put = {"a.cu": DEFAULT}, each(script(text, "bin/wrapper", first), takes)
+    check(workspace, Case(freed, (), files, IN_BIN, prepare=put))
 
 
 def test_a_compile_whose_wrapper_deleted_a_file_is_no_hit_without_the_file(workspace: Workspace) -> None:

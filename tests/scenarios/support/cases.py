@@ -88,8 +88,8 @@ def call(
 class Case:
     """`cause` is what the first line of `explain` holds; of several texts, any one will do.
 
-    `prepare` makes what is more than files, before the first compile. `is_recorded` and `is_recorded_after`
-    say whether a direct record is kept before and after the change; None means that both are sound.
+    `prepare` makes what is more than files, before the first compile. `is_recorded` says
+    whether a direct record is kept; None means that both are sound.
     """
 
     change: Change | None = None
@@ -101,7 +101,6 @@ class Case:
     outcome: str = NO_DIRECT_HIT
     changes_product: bool | None = True
     is_recorded: bool | None = True
-    is_recorded_after: bool | None = True
     has_own_toolkit: bool = False
     undo: Change | None = None
 
@@ -132,7 +131,7 @@ def check(workspace: Workspace, case: Case, keep: Path | None = None) -> None:
     check_cause(workspace, then, case.cause if case.outcome != DIRECT_HIT else UNCHANGED)
     if after.status == 0:
         time.sleep(OLD_ENOUGH)
-        check_again(workspace, then, after, case.is_recorded and case.is_recorded_after)
+        check_again(workspace, then, after, case.is_recorded)
     if stages_alone:
         check_same(stages_alone, then, made_by_cache(stages_alone, then), after)
     if case.undo:
