@@ -60,8 +60,8 @@ class DryRun:
     def transcript(self) -> Transcript | Bypass:
         """nvcc's transcript, from a stored dry run or a new one."""
         request = self._request
-        environ, path = request.guarded_environ, self._path
-        return dryrun.of_invocation(request.nvcc, request.invocation, environ, path, self._run)
+        arguments, environ = request.invocation.dryrun_arguments, request.guarded_environ
+        return dryrun.transcribe(request.nvcc, arguments, self._path, environ, self._run)
 
     def store(self, inputs: InputRecord, since_ns: int) -> None:
         """Store the transcript of a call that began at `since_ns`, with the record of its inputs."""

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from nvccache.commandline.invocation import Bypass, Invocation
+from nvccache.commandline.invocation import Bypass
 from nvccache.machine import process
 from nvccache.machine.process import Completed
 from nvccache.values import dataclass
@@ -56,16 +56,6 @@ class Transcript:
     def variables_of_commands(self) -> dict[str, str]:
         """The variables that commands may read; nvcc alone reads those that begin with `NVCC_`."""
         return {name: value for name, value in self.variables.items() if not name.startswith("NVCC_")}
-
-
-def of_invocation(
-    nvcc: str,
-    invocation: Invocation,
-    environ: Mapping[str, str],
-    scratch: str,
-    run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
-) -> Transcript | Bypass:
-    return transcribe(nvcc, invocation.dryrun_arguments, scratch, environ, run)
 
 
 def transcribe(
