@@ -1,7 +1,7 @@
 """Finds the nvcc compilers of this machine, for `install`, the tests and the scripts.
 
-Knows where toolkits are installed, including the wheels of the `toolkit` extra. Compiles do not use it: the
-shim finds the real nvcc by real_nvcc.py. Run as a program, it prints the first nvcc found.
+Knows where toolkits are installed, including the wheels of the `toolkit` extra. Compiles only use
+real_nvcc.py. Run as a program, it prints the first nvcc found.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 
 
 def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "") -> str | None:
-    """The absolute path of a real nvcc, or None.
+    """The absolute path of the nvcc that a compile runs, else of one outside of PATH; or None.
 
-    `configured` is the `nvcc` setting. If set, it is the only candidate, unless it leads to nvccache itself:
-    then PATH is searched, too. `release` requires a CUDA release, such as `13` or `13.0`.
+    `configured` is the `nvcc` setting; if set, no other is looked for. `release` requires a CUDA release,
+    such as `13` or `13.0`.
     """
-    for nvcc in _candidates(environ, configured):
+    found = real_nvcc.find("", configured, {**environ, real_nvcc.TRIED_VARIABLE: ""})
+    candidates = [found] if configured else [found, *_outside_of_path()]
+    for nvcc in candidates:
         if is_real(nvcc) and (not release or f"{release_of(nvcc)}.".startswith(f"{release}.")):
-            return nvcc
+            return os.path.abspath(nvcc)
     return None
 
 
@@ -58,17 +60,7 @@ def release_of(nvcc: str) -> str:
     return release[1].decode() if release else ""
 
 
-def _candidates(environ: Mapping[str, str], configured: str) -> Iterator[str]:
-    if "/" in configured:
-        configured = os.path.abspath(configured)
-        yield configured
-        if not os.path.isfile(configured) or not real_nvcc.is_ours(configured):
-            return
-    name = os.path.basename(configured) or "nvcc"
-    for folder in environ.get("PATH", os.defpath).split(":"):
-        yield os.path.abspath(os.path.join(folder, name))
-    if configured:
-        return
+def _outside_of_path() -> Iterator[str]:
     yield _DEFAULT_NVCC
     yield from sorted(glob.glob("/usr/local/cuda-*/bin/nvcc"), key=_numbers, reverse=True)
     yield from _in_wheels()

@@ -54,11 +54,12 @@ def test_a_file_that_is_not_executable_is_not_a_real_nvcc(make_nvcc, tmp_path):
     assert not is_real(str(tmp_path / "missing"))
 
 
-def test_an_nvcc_of_a_release_is_found_by_the_first_parts_of_its_version(make_nvcc):
+def test_an_nvcc_of_a_release_is_found_by_the_first_parts_of_its_version(make_nvcc, monkeypatch):
     old, new = make_nvcc("a", "1.3"), make_nvcc("b", "13.5")
-    assert find_nvcc(path_of(old, new), release="13") == new
-    assert find_nvcc(path_of(old, new), release="13.5") == new
-    assert find_nvcc(path_of(old, new), release="13.0") is None
+    monkeypatch.setattr(discovery.glob, "glob", lambda pattern: [new])
+    assert find_nvcc(path_of(old), release="13") == new
+    assert find_nvcc(path_of(old), release="13.5") == new
+    assert find_nvcc(path_of(old), release="13.0") is None
     assert release_of(old) == "1.3"
     assert release_of("/nowhere") == ""
 
