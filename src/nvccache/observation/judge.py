@@ -19,6 +19,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from nvccache import environment
 from nvccache.observation import shell_text
@@ -131,7 +132,8 @@ def _unrecordable(process: Process) -> str:
 def _unreadable_file(process: Process) -> str:
     """What a process reads or looks at there that may be another each time, a clause; or empty."""
     is_compiler = process.kind in COMPILERS
-    looked = {*process.absent, *process.found, *process.links, *process.permissions, *process.files}
+    looked_up = chain(process.absent, process.found, process.links, process.permissions, process.files)
+    looked = {path for path in looked_up if path.startswith(("/dev", "/proc", "//"))}
     if is_compiler:  # clang reads where the descriptor leads of each file that it has opened
         looked -= {path for path in process.links if not process.found.get(path, 1)}
     for path in filter(_FURTHER_DESCRIPTOR.fullmatch, looked):

@@ -62,10 +62,12 @@ def texts_of(process: Process) -> list[bytes]:
 
 def is_simple(process: Process, texts: Sequence[bytes]) -> bool:
     """Whether a shell with these texts only sets variables and starts programs with all of its arguments."""
+    if not texts:
+        return False
     name = process.arguments[0]
     # For a command over ssh bash reads ~/.bashrc; called as `sh` it does not.
     reads_home = name[:1] == "-" or (process.arguments[1:2] == ["-c"] and os.path.basename(name) == "bash")
-    return bool(texts) and not reads_home and all(_commands(text) is not None for text in texts)
+    return not reads_home and all(_commands(text) is not None for text in texts)
 
 
 def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:

@@ -68,7 +68,7 @@ PATH=/x
 def test_other_shell_text_is_not_simple():
     for text in (*OTHER_TEXTS.strip().split("\n"), "x=se\n${x}t", "ev\\\nal x"):
         assert not simple(text, 'exec g++ "$@"'), text
-    assert not simple()
+    assert not is_simple(Process("/bin/sh"), [])
 
 
 def test_a_shell_that_reads_files_of_its_user_is_not_simple():
