@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from nvccache import environment, real_nvcc
 from nvccache.files import signatures
-from nvccache.records import facts, products, replay, replay_layout
+from nvccache.records import products, replay, replay_layout
 from nvccache.store import directory, event_line, store
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher", "shared.h")
@@ -90,7 +90,6 @@ def _tables() -> list[str]:
     tables = {
         "VARIABLES_OF_CALL": replay.OF_CALL,
         "OWN_NAMES": real_nvcc.OWN_NAMES,
-        "STATUS_OF_CALLER": sorted(facts.STATUS_OF_CALLER),
         "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
     }
     return [_table(name, texts) for name, texts in tables.items()]

@@ -9,7 +9,7 @@
    products.c   writing products
    event.c      the line of the event log, with the build that the call belongs to
    same.c       whether environment and files are unchanged
-   process.c    whether the machine and the properties of this process are
+   process.c    whether the machine is
    cache.c      the cache directory: tag, files, record
    call.c       the call as typed, and the cache that it uses
    text.c       names, lists of words, small files
@@ -91,7 +91,6 @@ int is_same_reader(const struct record *record);
 int are_same_files(struct record *record);
 
 /* process.c */
-int is_same_process(const struct record *record);
 int is_same_machine(const struct record *record);
 int has_room_for_temporary_files(void);
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay16"
+#define REPLAY_MAGIC "replay17"
 #define SUM 16
 #define SUMMED_AFTER 24 /* bytes of a record */
 
@@ -20,8 +20,6 @@ struct replay_head {
     unsigned char sum[16];
     uint64_t size;
     unsigned char environment[16];
-    unsigned char host[16];
-    unsigned char caller[16];
     uint32_t boot;
     uint32_t event;
     uint32_t event_size;
@@ -32,7 +30,7 @@ struct replay_head {
     uint32_t messages_size;
     struct replay_section sections[SECTIONS];
 };
-_Static_assert(sizeof(struct replay_head) == 112 + SECTIONS * sizeof(struct replay_section), "a gap");
+_Static_assert(sizeof(struct replay_head) == 80 + SECTIONS * sizeof(struct replay_section), "a gap");
 
 struct replay_signature {
     uint64_t device;
@@ -74,7 +72,7 @@ struct replay_product {
 };
 _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
-#define REPLAY_BUCKET "replay-v19"
+#define REPLAY_BUCKET "replay-v20"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
@@ -95,8 +93,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define VARIABLES_OF_CALL {"PWD", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", 0}
 
 #define OWN_NAMES {"nvccache", "nvccache-python", 0}
-
-#define STATUS_OF_CALLER {"CapEff", "Cpus_allowed", "Gid", "Groups", "Uid", "Umask", 0}
 
 #define IGNORED_VARIABLES {"MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "OLDPWD", \
     "SHLVL", "TEMP", "TEMPDIR", "TMP", "TMPDIR", "_", 0}

@@ -46,7 +46,7 @@ FEATURES = "features"  # the class of the processor, by which libm chooses funct
 LIBRARIES = "libraries"
 CACHE_OF_LOADER = "/etc/ld.so.cache"
 # Lines of /proc/self/status that describe the caller.
-STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
+_STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 
 
 class Difference:
@@ -246,8 +246,10 @@ def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
     """
     if topic == LIBRARIES:
         return _libraries_named(subject.partition(":")[2])
-    if topic in (HOST, CALLER):
-        text = text_of(topic)
+    if topic == HOST:
+        text = os.fsencode(" ".join([*os.uname(), str(os.cpu_count())]))
+    elif topic == CALLER:
+        text = os.fsencode(_state_of_caller())
     elif topic == NATIVE:
         text = os.fsencode(processor.describe())
     elif topic == DIRECTORY:
@@ -257,11 +259,6 @@ def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
     else:
         return ""
     return keys.digest_bytes(text) if text else ""
-
-
-def text_of(topic: str) -> bytes:
-    """The answer about HOST or CALLER, as launcher/process.c puts it together; empty if there is none."""
-    return os.fsencode(" ".join([*os.uname(), str(os.cpu_count())]) if topic == HOST else _state_of_caller())
 
 
 def _state_of_caller() -> str:
@@ -274,7 +271,7 @@ def _state_of_caller() -> str:
         typed = os.fstat(0)
     except OSError:  # it is closed
         typed = None
-    lines = [line for line in status.split("\n") if line.partition(":")[0] in STATUS_OF_CALLER]
+    lines = [line for line in status.split("\n") if line.partition(":")[0] in _STATUS_OF_CALLER]
     stream = f"{stat.S_IFMT(typed.st_mode)} {typed.st_rdev}" if typed else ""
     return "\0".join([*lines, limits, str(os.getpriority(os.PRIO_PROCESS, 0)), stream])
 

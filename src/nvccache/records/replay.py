@@ -8,8 +8,9 @@ The launcher looks for a record before it starts Python, and passes its name in 
 sum of argv, environment and cache directory, as far as that is known without Python. A call that would get
 another name here is not recorded. Without a native launcher there are no replay records, only direct hits.
 
-The launcher can check less than Python: a call that depends on a directory listing, or whose settings require
-more than an answer, has no replay record. Nor has a query with long output, which would be stored twice.
+The launcher can check less than Python: a call that depends on a directory listing or, behind a wrapper, on
+what this process was given, or whose settings require more than an answer, has no replay record. Nor has a
+query with long output, which would be stored twice.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ MOST_PRODUCTS = 2  # of a call that is replayed, the depfile included
 _MOST_OUTPUT = 1 << 18  # bytes; the dependencies of a TU with 1,600 headers take half of that
 _MOST_SUMMED = 1 << 23  # bytes of all sources, which are read once more here
 _OF_SYSTEM = ("/usr/include", "/usr/lib")  # whose headers are seldom touched
-_OF_PROCESS = (facts.HOST, facts.CALLER)  # they may change while the machine runs
+_OF_PROCESS = (facts.HOST, facts.CALLER)  # topics that may change while the machine runs
 
 
 def add_of_process(
@@ -92,8 +93,7 @@ def add(
     checks.add_sums(request.nvcc)
     strings = replay_layout.Strings()
     products, stdout = _products(answer, strings, cache), _standard_output(answer, cache)
-    process = _sums_of_process(input_record)
-    if products is None or stdout is None or process is None:
+    if products is None or stdout is None:
         return False
     names, prefixes = _variables([*input_record.variable_names, *checks.variables], environ)
     numbers = (os.geteuid(), os.getegid(), *sorted(os.getgroups()))
@@ -111,7 +111,6 @@ def add(
     line, stderr = _event_line(answer), answer.result.stderr
     boot = signatures.of_boot() if input_record.machine else ""
     head: dict[str, int | bytes] = {
-        **process,
         "environment": keys.sum_bytes(_entries(names, environ)),
         "boot": strings.add(os.fsencode(boot)),
         "is_query": answer.is_of_query,
@@ -147,6 +146,7 @@ def _can_be_answered(
         # PTX compiled by the user may name sources that are not read, so that their dates are not compared.
         or any(os.path.abspath(path) not in read for path, _ in input_record.dates)
         or input_record.listings
+        or any(topic in _OF_PROCESS for topic, _, _ in input_record.machine)
         or (input_record.machine and not signatures.of_boot())
         or len(answer.products) + (answer.rule is not None) > MOST_PRODUCTS
         or (config.log or config.readonly or config.recache or config.disable)
@@ -317,20 +317,6 @@ def _entries(names: Iterable[bytes], environ: Mapping[str, str]) -> bytes:
     values = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
     texts = [b"%s=%s" % (name, values[name]) if name in values else name for name in names]
     return b"\0".join([*texts, b""])
-
-
-def _sums_of_process(input_record: InputRecord) -> dict[str, bytes] | None:
-    """The sums of what this process was given and its tools asked for; None if that has changed since."""
-    from nvccache.files import keys
-
-    sums = dict.fromkeys(_OF_PROCESS, b"")
-    for topic, _, digest in input_record.machine:
-        if topic in _OF_PROCESS:
-            text = facts.text_of(topic)
-            if keys.digest_bytes(text) != digest:
-                return None
-            sums[topic] = keys.sum_bytes(text)
-    return sums
 
 
 def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay16"
+MAGIC = b"replay17"
 SUM = 16  # bytes of XXH3 in canonical form
 SUMMED_FROM = len(MAGIC) + SUM
 # Fields of the structures: a name and a format code of `struct`, ordered so that there is no padding.
@@ -37,8 +37,6 @@ HEAD = (
     ("sum", f"{SUM}s"),  # of all that follows this field
     ("size", "Q"),  # of the whole record, bytes
     ("environment", f"{SUM}s"),  # sum of the variables, each `NAME=VALUE`, or `NAME` if unset
-    ("host", f"{SUM}s"),  # sum of the answer of facts.py; zeros if irrelevant, as in the next
-    ("caller", f"{SUM}s"),
     ("boot", "I"),  # string: the boot in which facts of the machine were recorded; empty if there are none
     ("event", "I"),  # string of a stored length: event_line.end_of_line
     ("event_size", "I"),

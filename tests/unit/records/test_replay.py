@@ -131,7 +131,8 @@ UNRECORDED = {
     "a date of another age": _date_of_another_age,
     "a date of a file that is not read": lambda made, *_: made.dates.append(("named.cu", "")),
     "a listing": lambda made, *_: made.listings.append(("parts", presence.digest_of_listing("parts"))),
-    "another caller": lambda made, *_: made.machine.append(("caller", "", keys.digest_bytes(b"another"))),
+    "the caller": lambda made, *_: made.machine.append(("caller", "", facts.answer("caller", "", {}))),
+    "the machine": lambda made, *_: made.machine.append(("host", "", facts.answer("host", "", {}))),
     "three files": lambda _, given, __: given.products.append(("out/b.o", DIGEST, False)),
     "a blob that is gone": lambda _, given, __: given.products.__setitem__(0, ("out/a.o", "0" * 64, True)),
     "a compiler that has just changed": lambda *_: os.utime("compiler/nvcc"),
@@ -270,16 +271,16 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("what", GIVEN)
-def test_process_attributes_that_a_tool_queried_are_checked_on_replay(launcher, compiler, what):
+def test_what_a_process_was_given_is_part_of_the_caller(what):
+    """A script or program behind a wrapper may ask for it."""
     if what == "processors" and len(os.sched_getaffinity(0)) == 1:
         pytest.skip("there is but one")
-    launcher.become = {"stdin": None}  # the same as ours
-    made = replayed()
-    for topic in ("host", "caller"):
-        made.machine.append((topic, "", facts.answer(topic, "", os.environ)))
-    assert launcher.record(compiler, ARGUMENTS, made, answer_of_call())
-    launcher.become |= GIVEN[what]
-    assert holds(launcher) == (what == "nothing else")
+    program = "import os; from nvccache.records import facts; print(facts.answer('caller', '', os.environ))"
+    answers = [
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, **given).stdout
+        for given in ({}, GIVEN[what])
+    ]
+    assert (answers[0] == answers[1]) == (what == "nothing else") and len(answers[0]) > 64
 
 
 @pytest.mark.parametrize(("boot", "holds_where"), [("another start", ""), ("", None)])

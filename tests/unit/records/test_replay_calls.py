@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -206,22 +205,3 @@ def test_the_launcher_starts_python_with_the_callers_signals_and_standard_input(
     blocked, ignored = (int(line.split(b":")[1], 16) for line in done.stdout.splitlines())
     assert [ignored >> signum - 1 & 1 for signum in (signal.SIGPIPE, signal.SIGXFSZ)] == [1, 0]
     assert [blocked >> signum - 1 & 1 for signum in (signal.SIGHUP, signal.SIGTERM)] == [0, 0]
-
-
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-@pytest.mark.parametrize("name", ["out/a.o", "out/a.d"])
-def test_a_product_that_is_also_stdout_or_stderr_is_left_to_nvcc(
-    recorded: Launcher, name: str, stream: str
-) -> None:
-    """Messages and product would overwrite each other: neither the launcher nor Python answers."""
-    with open(name, "wb") as product:
-        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: product.fileno()}
-        argv = [*recorded.front, *ARGUMENTS]
-        done = subprocess.run(argv, env=recorded.environ, check=False, **streams)
-        assert done.returncode == LEFT_TO_PYTHON
-    program = "import sys; from nvccache.records.products import Product, write_all\ntry:\n"
-    program += f" write_all([Product({name!r}, b'product')])\nexcept OSError: sys.exit(3)"
-    with open(name, "wb") as product:
-        streams[stream] = product.fileno()
-        done = subprocess.run([sys.executable, "-c", program], check=False, **streams)
-    assert (done.returncode, Path(name).read_bytes()) == (3, b"")
