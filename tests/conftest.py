@@ -98,11 +98,11 @@ def light_nvcc(real_nvcc: str, workers_base: Path, request: pytest.FixtureReques
 
 @pytest.fixture(scope="module")
 def nvcc(real_nvcc: str, request: pytest.FixtureRequest) -> str:
-    """The nvcc of a test's workspace; the marks `light` and `light_by_default` of a module say which."""
-    is_light = request.node.get_closest_marker("light") or (
-        request.node.get_closest_marker("light_by_default") and not request.config.getoption("--every-case")
-    )
-    return request.getfixturevalue("light_nvcc") if is_light else real_nvcc
+    """The nvcc of a test's workspace, with few headers but for some modules in a full run."""
+    is_by_default = request.node.get_closest_marker("light_by_default")
+    if is_by_default and request.config.getoption("--every-case"):
+        return real_nvcc
+    return request.getfixturevalue("light_nvcc")
 
 
 @pytest.fixture

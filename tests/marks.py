@@ -17,8 +17,7 @@ DESCRIPTIONS = (
     "by_default(*cases, smoke={}): of the cases of this test, by their ids, all others are `full`; "
     "`smoke` says for cases which kind of behaviour each stands for",
     "smoke(kind): stands for one kind of behaviour in the quick set",
-    "light: the toolkit of this module has next to no CUDA headers",
-    "light_by_default: the same, but for a full run, which has them all",
+    "light_by_default: this module has next to no CUDA headers, as all have, but all of them in a full run",
 )
 # Kinds of behaviour; each has one case in the quick set.
 KINDS = frozenset(

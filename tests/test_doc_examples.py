@@ -22,7 +22,7 @@ import pytest
 
 import doc_pages
 from nvccache.toolkit.discovery import release_of
-from scenarios.support.toolkits import light_toolkit_on_path, toolkit_of
+from scenarios.support.toolkits import with_real_headers
 from workspaces import HIDDEN_PREFIXES, Workspace
 
 ROOT = Path(__file__).parents[1]
@@ -50,13 +50,11 @@ def read(page: str) -> str:
 
 @pytest.fixture
 def environ(
-    workspace: Workspace, launcher: Path, tmp_path: Path, request: pytest.FixtureRequest
+    workspace: Workspace, real_nvcc: str, launcher: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> dict[str, str]:
     """That of a user who has just installed nvccache: a home without settings, and nvccache on PATH."""
     if request.node.callspec.params["page"] in WITH_ALL_HEADERS:
-        workspace.environ["PATH"] = f"{toolkit_of(workspace) / 'bin'}:{workspace.environ['PATH']}"
-    else:
-        light_toolkit_on_path(workspace, tmp_path / "toolkit")
+        workspace = with_real_headers(workspace, real_nvcc)
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "nvccache").symlink_to(launcher)

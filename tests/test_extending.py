@@ -38,7 +38,7 @@ Run = Callable[..., str]
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a package with one part more of each kind."""
     folder = tmp_path_factory.mktemp("one-more")
-    shutil.copytree(ROOT / "src/nvccache", folder / "nvccache", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src/nvccache", folder / "nvccache")
     for (name, mark), text in zip(PLACES, re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL), strict=True):
         path = folder / "nvccache" / name
         before, found, after = path.read_text().partition(mark) if mark else ("", "", "")

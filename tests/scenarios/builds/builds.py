@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.plan.stages import tool_of
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import Event, StageEvent
@@ -58,7 +59,7 @@ class Build:
         self.directory = workspace.directory / "build"
         self.keep = keep  # where plain nvcc puts intermediate files
         self.shim = workspace.directory.parent / "shim"
-        self._words = {"nvcc": workspace.nvcc, "python": sys.executable, "shim": str(self.shim)}
+        self._words = {"nvcc": workspace.nvcc, "launcher": str(launcher_of_tree()), "shim": str(self.shim)}
         self._words["make"] = shutil.which(system.programs[-1], path=workspace.environ["PATH"]) or ""
         self._words["work"] = str(workspace.directory)
         self._words["runtime"] = "Shared" if KEPT in workspace.environ else "Static"

@@ -162,7 +162,7 @@ CMAKE = (
     "-DCMAKE_CUDA_RUNTIME_LIBRARY={runtime}",
 )
 _BY_NAME = ("-DCMAKE_CUDA_COMPILER={nvcc}",)
-LAUNCHER = (*_BY_NAME, "-DCMAKE_CUDA_COMPILER_LAUNCHER={python};-m;nvccache")
+LAUNCHER = (*_BY_NAME, "-DCMAKE_CUDA_COMPILER_LAUNCHER={launcher}")
 NINJA_SAYS = r"(?s)(ninja: Entering directory .*\n)?ninja: no work to do\.\n"
 
 CMAKE_NINJA = System(
@@ -207,7 +207,7 @@ MAKE_VARIABLE = System(
     ("make",),
     ("make", "-n"),
     r"make: .*is up to date\.\n",
-    ours=("NVCC={python} -m nvccache nvcc",),
+    ours=("NVCC={launcher} nvcc",),
     link=("program", "stage_hit"),  # the host's link always runs
 )
 MAKE_SHIM = dataclasses.replace(MAKE_VARIABLE, name="make-shim", ours=(), uses_shim=True)
@@ -217,7 +217,7 @@ MESON = System(
     {
         "meson.build": _MESON,
         "plain.ini": "[binaries]\ncuda = '{nvcc}'\n",
-        "ours.ini": "[binaries]\ncuda = ['{python}', '-m', 'nvccache', '{nvcc}']\n",
+        "ours.ini": "[binaries]\ncuda = ['{launcher}', '{nvcc}']\n",
     },
     ("meson", "setup", "build"),
     ("ninja", "-Cbuild"),
@@ -233,7 +233,7 @@ TORCH = System(
     ("ninja",),
     {
         "plain.ninja": _TORCH.replace("@NVCC@", "{nvcc}"),
-        "ours.ninja": _TORCH.replace("@NVCC@", "{python} -m nvccache {nvcc}"),
+        "ours.ninja": _TORCH.replace("@NVCC@", "{launcher} {nvcc}"),
     },
     (),
     ("ninja", "-Cbuild"),

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import rebuild
+from scenarios.support.both_ways import Made, by_cache, by_plain, keep_of, rebuild
 from scenarios.support.toolkits import HOST_COMPILER, SOURCE
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 KERNEL = """\
 #include "lib/shapes.h"
 #include <scale.h>
@@ -62,20 +61,23 @@ def test_a_bazel_action_hits_in_a_recreated_sandbox(workspace: Workspace) -> Non
     for name, text in INPUTS.items():
         workspace.write(name, text)
 
-    def compile_in(directory: Path, **variables: str) -> str:
-        made = rebuild(workspace, *BAZEL, product=OBJECT, cwd=directory, PWD="/proc/self/cwd", **variables)
-        return made.outcome
+    def compile_in(directory: Path, **variables: str) -> Made:
+        argv = (*BAZEL, "-o", OBJECT)
+        return by_cache(workspace, *argv, cwd=directory, PWD="/proc/self/cwd", **variables)
 
     base = {"NVCCACHE_BASE_DIR": str(workspace.directory.parent / "sandbox")}
-    outcomes = [compile_in(sandbox(workspace, 1)) for _ in range(2)]
+    made = [compile_in(sandbox(workspace, 1)) for _ in range(2)]
     # A record made without a base directory does not say whether a text contains its path.
-    outcomes += [compile_in(sandbox(workspace, number), **base) for number in (2, 3, 1)]
-    assert outcomes == ["miss", "direct_hit", "stage_hit", "direct_hit", "direct_hit"]
+    made += [compile_in(sandbox(workspace, number), **base) for number in (2, 3, 1)]
+    assert [each.outcome for each in made] == ["miss", "direct_hit", "stage_hit", "direct_hit", "direct_hit"]
+    expected = by_plain(workspace, *BAZEL, "-o", OBJECT, cwd=sandbox(workspace, 3), keep=keep_of(workspace))
+    assert all((each[OBJECT], each[RULE]) == (expected[OBJECT], expected[RULE]) for each in made)
     other = workspace.write("other.h", INPUTS["lib/shapes.h"].replace("*", "+"))
     directory = sandbox(workspace, 4)
     (directory / "lib/shapes.h").unlink()
     (directory / "lib/shapes.h").symlink_to(other)
-    assert compile_in(directory, **base) == "miss"
+    changed = compile_in(directory, **base)
+    assert changed.outcome == "miss" and changed[OBJECT] != expected[OBJECT]
 
 
 GENCODE = "-gencode arch=compute_80,code=sm_80"

@@ -21,7 +21,6 @@ from scenarios.builds.small_project import EDITED, HEADER, READERS, SOURCES, SYS
 from scenarios.support.toolkits import with_real_headers
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 UNITS = 3
 
 
@@ -57,7 +56,7 @@ def check_warm(project: Build, calls: list[Event]) -> None:
     assert stages_run(calls) == []
 
 
-@pytest.mark.by_default("cmake-ninja", "make-shim")
+@pytest.mark.by_default("cmake-ninja")
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_rebuild_by_a_build_system_hits_and_gives_nvccs_result(project: Build) -> None:
     # Plain nvcc's results for the project as it is, and with an edited header.

@@ -22,7 +22,6 @@ from scenarios.support.at_once import (
 from scenarios.support.toolkits import SOURCE, architectures, precede
 from workspaces import Result, Workspace
 
-pytestmark = pytest.mark.light
 JOBS = 8
 TOKENS = b"abcdefg"  # no two the same; the eighth job is the one that make may always run
 THREE = architectures(80, 86, 90)

@@ -11,7 +11,6 @@ import pytest
 
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 PROJECT = """\
 cmake_minimum_required(VERSION 3.20)
 project(small LANGUAGES CUDA)

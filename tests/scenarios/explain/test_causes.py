@@ -10,8 +10,6 @@ import pytest
 from scenarios.support.toolkits import architectures
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
-
 KERNEL = "__global__ void k(int *p) { *p = NUMBER; }\n"
 LINE = ("-c", "a.cu", "-arch=sm_80", "-o", "a.o")
 TWO = ("-c", "a.cu", "-o", "a.o", *architectures(80, 90))

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-import pytest
-
 from installations import launcher_of_tree
 from nvccache.store import eviction
 from scenarios.support.both_ways import by_cache
 from workspaces import Workspace
-
-pytestmark = pytest.mark.light
 
 MISS_OF_ONE = {"cudafe": 1, "cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
 

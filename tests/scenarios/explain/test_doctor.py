@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-import pytest
-
 from nvccache.store import event_line, store
 from nvccache.toolkit.discovery import release_of
 from workspaces import Result, Workspace
-
-pytestmark = pytest.mark.light
 
 
 def examine(workspace: Workspace, *options: str, **variables: str) -> Result:

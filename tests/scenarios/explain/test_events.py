@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import json
 import resource
-import sys
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.cli import builds
 from nvccache.cli.builds import Figures
 from nvccache.store import events
 from nvccache.store.event_line import Event
-from workspaces import OLD_ENOUGH, Workspace
-
-pytestmark = pytest.mark.light
+from workspaces import OLD_ENOUGH, Workspace, make_workspace
 
 LINE = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
 KINDS = {"host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile"}
 
 
-@pytest.fixture
-def place(workspace: Workspace) -> Workspace:
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
+    workspace = make_workspace(tmp_path_factory.mktemp("compiled"), nvcc)
     workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
     assert workspace.cached(*LINE).status == 0
     return workspace
+
+
+@pytest.fixture
+def place(compiled_once: Workspace, tmp_path: Path) -> Workspace:
+    """Where a unit has been compiled once; each test has the cache as it was then."""
+    cache = shutil.copytree(compiled_once.cache, tmp_path / "cache")
+    environ = {**compiled_once.environ, "NVCCACHE_DIR": str(cache)}
+    return Workspace(compiled_once.directory, compiled_once.nvcc, environ)
 
 
 def last(place: Workspace) -> Event:
@@ -58,7 +67,7 @@ def test_a_miss_tells_when_and_where_each_stage_ran_and_a_replay_saves_them(plac
 
 
 def test_calls_started_by_one_make_have_one_build_number(place):
-    call = " ".join([sys.executable, "-m nvccache", place.nvcc, *LINE])
+    call = " ".join([str(launcher_of_tree()), place.nvcc, *LINE])
     place.write("Makefile", f"all:\n\tcd . && {call}\n\t{call}\n")
     for _ in range(2):
         time.sleep(OLD_ENOUGH)
@@ -90,8 +99,7 @@ def test_the_event_of_a_bypass_lists_its_sources_and_no_macro_values(workspace):
 
 def test_the_report_and_its_trace_show_each_compile_and_its_stages(place):
     assert place.cached("-c", "a.cu", "-arch=sm_80", "-o", "b.o").status == 0
-    ours = (sys.executable, "-m", "nvccache", "report")
-    written = place.run([*ours, "-o", "build.html", "--trace", "trace.json"])
+    written = place.run([launcher_of_tree(), "report", "-o", "build.html", "--trace", "trace.json"])
     assert (written.status, written.stderr) == (0, b"")
     assert b"2 compiles in " in written.stdout and b" % of compiler time reused; " in written.stdout
     page = (place.directory / "build.html").read_text()

@@ -58,8 +58,8 @@ def test_a_changed_command_line_or_variable_is_noticed(workspace: Workspace, rul
 def test_relative_names_in_another_directory_never_give_the_first_directorys_object(
     workspace: Workspace,
 ) -> None:
-    line = "-c ../a.cu -MD -MF ../a.d -o ../a.o -I."
-    makes = ("../a.o", "../a.d")
+    line = "-ptx ../a.cu -MD -MF ../a.d -o ../a.ptx -I."
+    makes = ("../a.ptx", "../a.d")
     one, two = (Call(line=line, makes=makes, directory=name) for name in ("one", "two"))
     cause = ("the working directory changed", "`./h.h` changed", "`h.h` changed")
     check(workspace, Case(cause=cause, files=TWO, call=one, then=two))

@@ -29,7 +29,6 @@ from scenarios.support.cases import (
 )
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 SOURCES = {"src/a.cu": USER, "inc/h.h": value(1)}
 NAMED = "extern const char *const name;\nconst char *const name = {};\n"
 
@@ -41,21 +40,26 @@ class Checkouts:
     outcome: str
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
     options: str = ""
+    mode: str = "-ptx"
     names_itself: bool = False  # in the object that plain nvcc makes
 
 
 CASES = {
-    "a unit that names no path": Checkouts(DIRECT_HIT),
     "__FILE__ in a header": Checkouts(
-        DIRECT_HIT, {"src/a.cu": '#include "h.h"\n', "inc/h.h": NAMED.format("__FILE__")}
+        DIRECT_HIT, {"src/a.cu": '#include "h.h"\n', "inc/h.h": NAMED.format("__FILE__")}, mode="-c"
     ),
     "a generated header that names the checkout": Checkouts(
         NO_DIRECT_HIT,
         {"src/a.cu": '#include "h.h"\n', "inc/h.h": NAMED.format('"{here}"')},
+        mode="-c",
         names_itself=True,
     ),
     "a path in a macro": Checkouts(
-        NO_DIRECT_HIT, {"src/a.cu": NAMED.format("ROOT")}, options='-DROOT="{here}"', names_itself=True
+        NO_DIRECT_HIT,
+        {"src/a.cu": NAMED.format("ROOT")},
+        options='-DROOT="{here}"',
+        mode="-c",
+        names_itself=True,
     ),
 }
 NAMES = ("one", "two")
@@ -66,8 +70,9 @@ def call_in(checkouts: Checkouts, name: str, *, is_relative: bool = False) -> Ca
     here = "{work}/b/" + name
     options = checkouts.options.replace("{here}", here)
     prefix = "" if is_relative else f"{here}/"
-    line = f"-c {prefix}src/a.cu {options} -I{prefix}inc -MD -MF a.d -o a.o"
-    return Call(line=line, directory=f"b/{name}", variables={"NVCCACHE_BASE_DIR": "{work}/b"})
+    line = f"{checkouts.mode} {prefix}src/a.cu {options} -I{prefix}inc -MD -MF a.d -o a.o"
+    base = {"NVCCACHE_BASE_DIR": "{work}/b"}
+    return Call(line=line, makes=("a.o", "a.d"), directory=f"b/{name}", variables=base)
 
 
 def check_out(workspace: Workspace, checkouts: Checkouts) -> tuple[Call, Call]:
@@ -118,7 +123,7 @@ def test_a_header_of_one_checkout_that_both_read_is_an_input_of_both(
 ) -> None:
     """Both read the file of the first checkout, so its edit counts for both, with their own PATH too."""
     name = f'"{workspace.directory}/b/one/led/led.h"' if is_on_path else "<led.h>"
-    text = f"#include {name}\n{USER}extern const int y;\nconst int y = LED;\n"
+    text = f"#include {name}\n{USER.replace('VALUE', 'VALUE + LED')}"
     checkouts = Checkouts(NO_DIRECT_HIT, {"src/a.cu": text, "led/led.h": "#define LED 1\n"})
     calls = check_out(workspace, checkouts)
     if not is_on_path:
@@ -138,12 +143,12 @@ def test_a_relative_include_path_out_of_a_checkout_finds_its_own_header(workspac
     deep = "/".join(["d"] * (len(str(workspace.directory)) // 3 + 10))
     for number, name in enumerate(NAMES):
         workspace.write(f"{name}/sys/h.h", value(number))
-        workspace.write(f"{name}/{deep}/a.cu", "#include <h.h>\nextern const int x;\nconst int x = VALUE;\n")
+        workspace.write(f"{name}/{deep}/a.cu", uses("<h.h>"))
     time.sleep(OLD_ENOUGH)
     for name in NAMES:
         here = workspace.directory / name / deep
         up = os.path.relpath(workspace.directory / name / "sys", here)
-        line = ("-c", "a.cu", "-isystem", up, "-o", "a.o")
+        line = ("-ptx", "a.cu", "-isystem", up, "-o", "a.ptx")
         both_ways(
             workspace, *line, cwd=here, NVCCACHE_BASE_DIR=str(workspace.directory / name), PWD=str(here)
         )
@@ -172,6 +177,6 @@ def test_each_checkout_gets_its_own_system_header_though_relative_paths_are_equa
         folder = workspace.write(f"{name}/{below}/a.cu", uses("<h.h>")).parent
         workspace.write(f"{name}/sys/h.h", value(number))
         time.sleep(OLD_ENOUGH)
-        line = ("-c", "a.cu", "-MD", "-MF", "a.d", "-o", "a.o", "-isystem", f"{up}/sys")
+        line = ("-ptx", "a.cu", "-MD", "-MF", "a.d", "-o", "a.ptx", "-isystem", f"{up}/sys")
         made = both_ways(workspace, *line, cwd=folder, PWD=str(folder))
         assert f"{workspace.directory}/{name}/sys/h.h".encode() in made[f"{name}/{below}/a.d"]

@@ -12,15 +12,14 @@ from scenarios.support.cases import (
     KERNEL,
     Call,
     Case,
-    call,
     check,
+    compile_to_object,
     made_by_cache,
     set_up,
     touch,
 )
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 STAMP = "extern const char stamp[];\nconst char stamp[] = {};\n"
 PASTE = "#define J(a, b) a##b\n"
 FORCED = "-Xcompiler -include,forced.h"
@@ -46,10 +45,10 @@ TIMES = {
 def test_objects_that_hold_the_time_of_the_compile_are_never_reused(workspace: Workspace, way: str) -> None:
     files, options = TIMES[way]
     set_up(workspace, Case(files=files))
-    first = _compile(workspace, call(options))
+    first = _compile(workspace, compile_to_object(options))
     time.sleep(1.1)
     begun = _clock()
-    again = _compile(workspace, call(options))
+    again = _compile(workspace, compile_to_object(options))
     assert first != again
     times = _TIME.findall(again["a.o"])
     assert times
@@ -64,7 +63,7 @@ CASES = {
             "a.cu": KERNEL.replace("VALUE", "1"),
             "forced.h": "#ifndef __CUDACC__\n" + STAMP.format("__TIMESTAMP__") + "#endif\n",
         },
-        call(FORCED),
+        compile_to_object(FORCED),
         is_recorded=None,
     ),
     # The host compiler compares the dates of two files and reports which is older.

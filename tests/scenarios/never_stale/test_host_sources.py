@@ -10,7 +10,6 @@ from scenarios.support.both_ways import rebuild
 from scenarios.support.cases import OLD_ENOUGH, Case, call, check, write
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 SOURCE = '#include "h.h"\nint value() { return VALUE; }\n'
 HERE = call(line="-I first -I second -c a.cpp -o a.o", makes=("a.o",))
 

@@ -14,7 +14,6 @@ import pytest
 
 from scenarios.support.both_ways import by_cache, rebuild
 from scenarios.support.cases import OLD_ENOUGH
-from scenarios.support.toolkits import light_toolkit_on_path
 from workspaces import Workspace, make_workspace
 
 # Arguments for which glibc's variants with and without FMA (2.28 to 2.42) give another last bit.
@@ -36,9 +35,7 @@ AFFECTED = {"cicc", "ptxas", "fatbinary", "host_compile"}
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     """A source, compiled unchanged; tests only add to the cache."""
-    directory = tmp_path_factory.mktemp("machine")
-    workspace = make_workspace(directory, nvcc)
-    light_toolkit_on_path(workspace, directory / "toolkit")
+    workspace = make_workspace(tmp_path_factory.mktemp("machine"), nvcc)
     workspace.write("a.cu", FOLDED)
     time.sleep(OLD_ENOUGH)
     same_as_plain(workspace, "-c a.cu")

@@ -18,6 +18,7 @@ from nvccache.observation import observer, observer_log
 from scenarios.never_stale import traces
 from scenarios.support.sources import SOURCES
 
+pytestmark = pytest.mark.light_by_default
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 THRUST = """
 #include <thrust/device_vector.h>

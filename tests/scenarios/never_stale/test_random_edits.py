@@ -25,8 +25,6 @@ from scenarios.support.both_ways import both_ways
 from scenarios.support.cases import OLD_ENOUGH
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
-
 _BY_DEFAULT, _EVERY, _EDITS = 1, 120, 4
 _PLACES = ("one", "two", "three")
 _HEADERS = {"a.h": "A", "b.h": "B", "sub/a.h": "C", "asked.h": "D"}

@@ -27,7 +27,6 @@ from scenarios.support.cases import (
 )
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 SEARCHED = Call("-Iearly -Ilate")
 LATE = {"late/h.h": value(1)}
 INCLUDING = {"a.cu": behind("#include <h.h>")}

@@ -19,6 +19,7 @@ from scenarios.support.cases import (
     behind,
     call,
     check,
+    compile_to_object,
     each,
     made_by_cache,
     made_by_plain,
@@ -33,10 +34,13 @@ from scenarios.support.cases import (
 )
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 HEADER = {"inc/h.h": value(1)}
 SEARCHED = Call("-Iinc")
-TWO_ARCHITECTURES = Call("-Iinc -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90")
+TWO_ARCHITECTURES = Call(
+    "-Iinc -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90",
+    line="-fatbin a.cu -o a.fatbin",
+    makes=("a.fatbin",),
+)
 CHANGED = "because `inc/h.h` changed"
 ONE_PASS = '#if __CUDA_ARCH__ >= 900\n#include "h.h"\n#else\n#define VALUE 0\n#endif\n' + KERNEL
 CASES = {
@@ -71,7 +75,7 @@ CASES = {
         write("maybe.h", ""),
         (),
         {"a.cu": DEFAULT, "forced.h": TWO_IF_LAST.format('__has_include("maybe.h")')},
-        call("-Xcompiler -include,forced.h"),
+        compile_to_object("-Xcompiler -include,forced.h"),
     ),
     # It had been read already, so the second inclusion leaves no trace in the preprocessed text.
     "a header that appears where one was passed over": Case(
@@ -92,7 +96,7 @@ CASES = {
             "inc/h.h": "__device__ inline int twice(int i) { return i * 2; }\n",
             "a.cu": '#include "h.h"\n__global__ void k(int *x) { *x = twice(*x); }\n',
         },
-        Call("-Iinc -lineinfo"),
+        Call("-Iinc -lineinfo", line="-cubin a.cu -o a.cubin", makes=("a.cubin",)),
         outcome=EITHER,
         changes_product=None,
     ),

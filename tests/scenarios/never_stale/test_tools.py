@@ -37,9 +37,8 @@ from scenarios.support.toolkits import (
 )
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 CODE = {"a.cu": "__global__ void kernel(float *x) { x[0] = x[1] * 2.5f / x[2]; x[3] = x[0] + x[4]; }\n"}
-SM_80 = Call("-arch=sm_80")
+CUBIN = Call("-arch=sm_80", line="-cubin a.cu -o a.cubin", makes=("a.cubin",))
 PTXAS = "bin/ptxas"
 
 
@@ -65,7 +64,7 @@ def edit_profile(workspace: Workspace) -> None:
 
 def add_compiler(workspace: Workspace) -> None:
     """A cc1plus that adds an option for the real one."""
-    wrap(workspace.directory / "parts/cc1plus", real_part(workspace), options=["-fno-ident"])
+    wrap(workspace.directory / "parts/cc1plus", real_part(workspace), options=["-DVALUE=2"])
 
 
 def two_toolkits(workspace: Workspace) -> None:
@@ -79,7 +78,7 @@ def two_toolkits(workspace: Workspace) -> None:
 
 
 TOOLS = {
-    "the profile of nvcc": Case(edit_profile, "nvcc.profile` changed", CODE, SM_80, has_own_toolkit=True),
+    "the profile of nvcc": Case(edit_profile, "nvcc.profile` changed", CODE, CUBIN, has_own_toolkit=True),
     "a part of gcc that appears": Case(
         add_compiler, (), {"a.cu": DEFAULT, "parts": None}, call(COMPILER_PATH="{work}/parts")
     ),
@@ -106,7 +105,7 @@ def test_a_newer_gcc_installed_for_clang_is_noticed(workspace: Workspace) -> Non
     if not clang:
         pytest.skip("there is no clang++")
     workspace.write("probe.cu", CODE["a.cu"])
-    probe = workspace.plain("-c", "probe.cu", "-ccbin", clang, "-arch=sm_75", "-o", "probe.o")
+    probe = workspace.plain("-ptx", "probe.cu", "-ccbin", clang, "-arch=sm_75", "-o", "probe.ptx")
     if probe.status != 0:
         pytest.skip(f"this nvcc does not take {clang}: {probe.stderr.decode()}")
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
@@ -119,7 +118,7 @@ def test_a_tool_replaced_under_the_same_size_and_date_is_seen(workspace: Workspa
     set_up(workspace, Case(files=CODE, has_own_toolkit=True))
     wrapping("-O3")(workspace)
     text = (toolkit(workspace) / PTXAS).read_text().replace("-O3", "-O0")
-    check(workspace, Case(swap(f"../toolkit/{PTXAS}", text), "/ptxas` changed", CODE, SM_80))
+    check(workspace, Case(swap(f"../toolkit/{PTXAS}", text), "/ptxas` changed", CODE, CUBIN))
 
 
 PROGRAMS = {"cudafe": "bin/cudafe++", "cicc": "nvvm/bin/cicc", "ptxas": PTXAS, "fatbinary": "bin/fatbinary"}
@@ -133,11 +132,12 @@ def own_tools(workspace: Workspace, tmp_path: Path) -> Path:
 
 def test_a_replaced_tool_reruns_only_its_own_stage(workspace: Workspace, own_tools: Path) -> None:
     """By one that does the same: only its own stage runs, since later ones read the same bytes."""
-    first = rebuild(workspace, "-c", "a.cu")
-    for stage, path in PROGRAMS.items():
-        wrap(own_tools / path, (own_tools / path).resolve())
+    first = by_cache(workspace, "-c", "a.cu", "-o", "a.o")
+    for stages in ({"cudafe", "ptxas"}, {"cicc", "fatbinary"}):  # none reads what another has made
+        for path in map(PROGRAMS.__getitem__, stages):
+            wrap(own_tools / path, (own_tools / path).resolve())
         made = by_cache(workspace, "-c", "a.cu", "-o", "a.o")
-        assert (made, set(made.compiled())) == (first, {stage})
+        assert (made, set(made.compiled())) == (first, stages)
 
 
 def test_a_replaced_cc1plus_reruns_the_stages_of_the_host_compiler(
@@ -149,7 +149,7 @@ def test_a_replaced_cc1plus_reruns_the_stages_of_the_host_compiler(
     wrap(driver, HOST_COMPILER, options=["-B", str(part.parent)])
     part.parent.mkdir()
     wrap(part, real_part(workspace))
-    rebuild(workspace, "-c", "a.cu", "-ccbin", driver)
+    by_cache(workspace, "-c", "a.cu", "-ccbin", driver, "-o", "a.o")
     wrap(part, real_part(workspace), options=["-fno-ident"])
     assert set(rebuild(workspace, "-c", "a.cu", "-ccbin", driver).compiled()) == {"host_compile"}
 
@@ -157,13 +157,14 @@ def test_a_replaced_cc1plus_reruns_the_stages_of_the_host_compiler(
 def test_a_changed_or_shadowed_toolkit_header_reruns_the_host_compile_only(
     workspace: Workspace, own_tools: Path
 ) -> None:
-    rebuild(workspace, "-c", "a.cu", "-Iown")
+    """Edited, and in a directory that is searched earlier and was not there."""
+    line = ("-c", "a.cu", "-Iown", "-o", "a.o")
+    by_cache(workspace, *line)
     probe = "\n#ifndef GUARD_{0}\n#define GUARD_{0}\nint {0};\n#endif\n"
     edit(own_tools / "include/crt/host_runtime.h", probe.format("edited_in_toolkit"))
-    assert set(rebuild(workspace, "-c", "a.cu", "-Iown").compiled()) == {"host_compile"}
-    # One that appears in a directory searched earlier, and one where even the directory is new.
+    assert set(by_cache(workspace, *line).compiled()) == {"host_compile"}
     workspace.write("own/crt/host_runtime.h", "#include_next <crt/host_runtime.h>\n" + probe.format("in_own"))
-    assert set(rebuild(workspace, "-c", "a.cu", "-Iown").compiled()) == {"host_compile"}
+    assert set(rebuild(workspace, *line[:-2]).compiled()) == {"host_compile"}
 
 
 @pytest.mark.skipif(bool(CCBIN), reason="this toolkit takes only the compiler it is given")
@@ -174,7 +175,7 @@ def test_another_host_compiler_earlier_on_path_reruns_the_host_compile(
     second = tmp_path / "bin/gcc"
     second.parent.mkdir()
     wrap(second, str(shutil.which("gcc")), options=["-fno-ident"])
-    rebuild(workspace, "-c", "a.cu")
+    by_cache(workspace, "-c", "a.cu", "-o", "a.o")
     path = f"{second.parent}:{workspace.environ['PATH']}"
     assert set(rebuild(workspace, "-c", "a.cu", PATH=path).compiled()) == {"host_compile"}
 

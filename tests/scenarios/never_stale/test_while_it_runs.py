@@ -5,18 +5,16 @@ from __future__ import annotations
 import shutil
 import time
 
-import pytest
-
 from scenarios.support.cases import (
     NO_DIRECT_HIT,
     OLD_ENOUGH,
     Call,
     Case,
     behind,
-    call,
     check_again,
     check_cause,
     check_outcome,
+    compile_to_object,
     made_by_cache,
     made_by_plain,
     own_toolkit,
@@ -28,7 +26,6 @@ from scenarios.support.cases import (
 from scenarios.support.toolkits import HOST_COMPILER, precede, replace
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 # The second pass waits for the first if they run concurrently.
 MEDDLING = """#!/bin/sh
 case " $* " in
@@ -55,7 +52,7 @@ def meddling(workspace: Workspace, between: str) -> Call:
     argv = {"real": shutil.which(asked), "state": state, "between": between}
     replace(parts / "cc1plus", MEDDLING.format(**argv))
     time.sleep(OLD_ENOUGH)
-    return call(COMPILER_PATH=str(parts))
+    return compile_to_object(COMPILER_PATH=str(parts))
 
 
 def test_a_compile_whose_header_changes_meanwhile_is_not_reused(workspace: Workspace) -> None:
@@ -92,7 +89,7 @@ def test_a_header_that_appears_during_a_compile_is_seen_by_the_next_one(workspac
     appear = f"if rm {work}/once 2>/dev/null; then cp {work}/two/h.h {work}/early/h.h; fi"
     precede(own_toolkit(workspace), "cudafe++", appear)
     time.sleep(OLD_ENOUGH)
-    line = call("-Iearly -Ione")
+    line = compile_to_object("-Iearly -Ione")
     first = made_by_cache(workspace, line)
     time.sleep(OLD_ENOUGH)
     expected = made_by_plain(workspace, line)

@@ -28,7 +28,6 @@ from scenarios.support.cases import (
 from scenarios.support.observed_wrappers import WRAPPED, compiled, script, use_wrapper, wrapped
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 ONE, TWO = "OPTIONS=-DVALUE=1\n", "OPTIONS=-DVALUE=2\n"
 BECOMES = '\nexec "{g++}" $OPTIONS "$@"'
 BASH = "#!/bin/bash"

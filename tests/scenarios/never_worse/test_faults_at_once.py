@@ -44,12 +44,20 @@ from scenarios.support.toolkits import (
     precede,
     wrap,
 )
-from workspaces import OLD_ENOUGH, Result, Workspace
+from workspaces import OLD_ENOUGH, Result, Workspace, make_workspace
 
 THREE = architectures(80, 86, 90)
 HOST = "host compiler"
 WORDS = ("-c", "a.cu", "-o", "a.o", *THREE)
 AT_ONCE = {"NVCCACHE_JOBS": "64"}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> bytes:
+    """The object by plain nvcc, which depends on no path."""
+    workspace = make_workspace(tmp_path_factory.mktemp("plain"), nvcc)
+    workspace.write("a.cu", SOURCE)
+    return object_by_plain(workspace, "a.cu", *THREE)
 
 
 @pytest.fixture
@@ -93,10 +101,9 @@ def test_a_crashing_or_failing_tool_gives_the_result_of_nvcc(
 
 
 def test_nvcc_compiles_by_itself_after_a_tool_was_killed_for_its_memory(
-    workspace: Workspace, toolkit: Path, tmp_path: Path
+    workspace: Workspace, toolkit: Path, tmp_path: Path, expected: bytes
 ) -> None:
     """The real nvcc then runs the stages one by one and succeeds; nothing of the failed run is kept."""
-    expected = object_by_plain(workspace, "a.cu", *THREE)
     precede(toolkit, "cicc", where(86, f'mkdir "{tmp_path}/once" 2>&- && kill -KILL $$'))
     with ending(workspace):
         call = start(workspace, *WORDS, **AT_ONCE)
@@ -105,9 +112,10 @@ def test_nvcc_compiles_by_itself_after_a_tool_was_killed_for_its_memory(
     check_right_afterwards(workspace, expected)
 
 
-def test_a_compile_succeeds_with_little_address_space(workspace: Workspace, toolkit: Path) -> None:
+def test_a_compile_succeeds_with_little_address_space(
+    workspace: Workspace, toolkit: Path, expected: bytes
+) -> None:
     """For plain nvcc and its tools as for nvccache; if it is too little for nvccache, the real nvcc runs."""
-    expected = object_by_plain(workspace, "a.cu", *THREE)
     before = ["sh", "-c", f'ulimit -v {80 * 1024} && exec "$@"', "sh"]
     plain = workspace.run([*before, workspace.nvcc, *WORDS, *HOST_OPTIONS])
     (workspace.directory / "a.o").unlink(missing_ok=True)
@@ -121,10 +129,9 @@ def test_a_compile_succeeds_with_little_address_space(workspace: Workspace, tool
 
 
 def test_a_compile_succeeds_with_little_space_for_temporary_files(
-    workspace: Workspace, toolkit: Path
+    workspace: Workspace, toolkit: Path, expected: bytes
 ) -> None:
     """If it is too little for nvccache but not for nvcc, the real nvcc runs."""
-    expected = object_by_plain(workspace, "a.cu", *THREE)
     with ending(workspace), small_file_system(scratch_of(workspace), "768k"):
         plain = workspace.plain(*WORDS, *HOST_OPTIONS, TMPDIR=str(scratch_of(workspace)))
         (workspace.directory / "a.o").unlink(missing_ok=True)
@@ -179,12 +186,6 @@ def names_of_family(call: Call) -> list[str]:
 
 def tell(call: Call, signum: signal.Signals, is_for_group: bool) -> None:
     (os.killpg if is_for_group else os.kill)(call.pid, signum)
-
-
-@pytest.fixture
-def expected(workspace: Workspace, toolkit: Path) -> bytes:
-    """The object by plain nvcc, made before anything hangs."""
-    return object_by_plain(workspace, "a.cu", *THREE)
 
 
 def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expected: bytes) -> None:

@@ -10,8 +10,6 @@ import pytest
 from scenarios.support.both_ways import by_cache
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
-
 LINE = ("-arch=sm_80", "-DSTEP=3", "-ptx", "a.cu", "-o", "a.ptx")
 REPLAYED = "the dry run is replayed"
 

@@ -13,7 +13,6 @@ from installations import launcher_of_tree
 from scenarios.support.observed_wrappers import script
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
 SOURCE = """#if __has_include(<site.h>)
 #include <site.h>
 #endif

@@ -7,7 +7,6 @@ NVCCACHE_TEST_CCBIN=/path/to/g++                                           and h
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ from scenarios.support.linking import (
     skip_without_lto,
     where_libraries_are,
 )
-from scenarios.support.toolkits import HOST_OPTIONS, light_toolkit_on_path
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Workspace
 
 SOURCES = ("one.cu", "two.cu", "main.cu")
@@ -32,8 +31,7 @@ PASSES = {"host_preprocess", "device_preprocess"}
 
 
 @pytest.fixture
-def place(workspace: Workspace, tmp_path: Path) -> Workspace:
-    light_toolkit_on_path(workspace, tmp_path / "toolkit")
+def place(workspace: Workspace) -> Workspace:
     workspace.write("one.cu", CALLER)
     workspace.write("two.cu", called())
     workspace.write("main.cu", MAIN)

@@ -19,7 +19,6 @@ from scenarios.support.cases import KERNEL
 from scenarios.support.observed_wrappers import script
 from workspaces import Counters, Workspace
 
-pytestmark = pytest.mark.light
 SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 PASSES = {"host_preprocess": 1, "device_preprocess": 1}
 NIX = """

@@ -13,16 +13,12 @@ import shutil
 import time
 from pathlib import Path
 
-import pytest
-
 from installations import launcher_of_tree
 from nvccache.store import directory, store
 from nvccache.store.store import Store
 from nvccache.toolkit import processor
 from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import OLD_ENOUGH, Counters, make_workspace
-
-pytestmark = pytest.mark.light
 
 KEPT = (store.BLOB, store.RECORD)
 SOURCE = """

@@ -20,8 +20,6 @@ from scenarios.support.cases import OLD_ENOUGH, Case, Change, set_up, write
 from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
-
 KERNEL = "__global__ void kernel(int *x) { *x = 1; }\n"
 PROGRAM = "__global__ void kernel() {}\nint main() { return 0; }\n"
 LINE = KERNEL + "int launch() { return __builtin_LINE(); }\n"

@@ -16,6 +16,7 @@ from scenarios.support.cases import (
     Change,
     call,
     check,
+    compile_to_object,
     each,
     made_by_cache,
     made_by_plain,
@@ -25,10 +26,8 @@ from scenarios.support.cases import (
 from scenarios.support.observed_wrappers import WRAPPED, script, use_wrapper
 from workspaces import Workspace
 
-pytestmark = pytest.mark.light
-
-HERE = call(WRAPPED)
-IN_BIN = call("-ccbin {work}/bin/wrapper")
+HERE = compile_to_object(WRAPPED)
+IN_BIN = compile_to_object("-ccbin {work}/bin/wrapper")
 THREE = call(
     line="-gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 "
     "-gencode arch=compute_86,code=sm_86 -ccbin {work}/wrapper -c {work}/a.cu -o a.o",

@@ -13,6 +13,7 @@ from scenarios.support.cases import (
     Change,
     call,
     check,
+    compile_to_object,
     each,
     made_by_plain,
     write,
@@ -20,12 +21,10 @@ from scenarios.support.cases import (
 from scenarios.support.observed_wrappers import WRAPPED, script, use_wrapper
 from workspaces import Counters, Workspace
 
-pytestmark = pytest.mark.light
-
 SOURCE = KERNEL.replace("VALUE", "1")
 FILES = {"a.cu": SOURCE, "debug/flags": ""}
 MORE = "-fpatchable-function-entry=2"
-HERE = call(WRAPPED)
+HERE = compile_to_object(WRAPPED)
 DEBUG = call(WRAPPED, line="-c a.cu -o debug/a.o", makes=("debug/a.o",))
 INNER = 'case "$*" in *debug/*) set -- {more} "$@" ;; esac\nexec "{g++}" "$@"'
 BECOMES = 'exec "{g++}" $V "$@"'

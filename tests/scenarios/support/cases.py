@@ -27,7 +27,9 @@ from workspaces import Workspace
 # Seconds after which a file is old enough to be recorded, with those that `Workspace.cached` waits;
 # test_a_file_changed_twice_within_a_clock_tick_is_not_taken_for_unchanged
 OLD_ENOUGH = 0.08
-LINE = "-c a.cu -MD -MF a.d -o a.o"
+# Without host code a compile costs two thirds; OBJECT is for what the host compiler reads, or links to.
+LINE, MAKES = "-ptx a.cu -MD -MF a.d -o a.ptx", ("a.ptx", "a.d")
+OBJECT = "-c a.cu -MD -MF a.d -o a.o"
 KERNEL = "__global__ void kernel(int *x) { *x = VALUE; }\nint launch() { return VALUE; }\n"
 DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL  # for `-DVALUE=…`, which a test may add
 USER = '#include "h.h"\n' + KERNEL
@@ -66,7 +68,7 @@ class Call:
     options: str = ""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     line: str = LINE
-    makes: tuple[str, ...] = ("a.o", "a.d")
+    makes: tuple[str, ...] = MAKES
     directory: str = "."
 
     def argv(self, workspace: Workspace) -> list[str]:
@@ -77,11 +79,13 @@ class Call:
         return {name: _filled(value, workspace) for name, value in self.variables.items()}
 
 
-def call(
-    options: str = "", line: str = LINE, makes: tuple[str, ...] = ("a.o", "a.d"), **variables: str
-) -> Call:
+def call(options: str = "", line: str = LINE, makes: tuple[str, ...] = MAKES, **variables: str) -> Call:
     """The same, with its variables as keywords."""
     return Call(options, variables, line, makes)
+
+
+def compile_to_object(options: str = "", **variables: str) -> Call:
+    return call(options, OBJECT, ("a.o", "a.d"), **variables)
 
 
 @dataclasses.dataclass(frozen=True)
