@@ -62,16 +62,17 @@ def test_a_bazel_action_hits_in_a_recreated_sandbox(workspace: Workspace) -> Non
         workspace.write(name, text)
 
     def compile_in(directory: Path, **variables: str) -> Made:
-        argv = (*BAZEL, "-o", OBJECT)
-        return by_cache(workspace, *argv, cwd=directory, PWD="/proc/self/cwd", **variables)
+        variables["PWD"] = "/proc/self/cwd"
+        return by_cache(workspace, *BAZEL, "-o", OBJECT, cwd=directory, makes=makes, **variables)
 
-    base = {"NVCCACHE_BASE_DIR": str(workspace.directory.parent / "sandbox")}
+    base, makes = {"NVCCACHE_BASE_DIR": str(workspace.directory.parent / "sandbox")}, (OBJECT, RULE)
     made = [compile_in(sandbox(workspace, 1)) for _ in range(2)]
     # A record made without a base directory does not say whether a text contains its path.
     made += [compile_in(sandbox(workspace, number), **base) for number in (2, 3, 1)]
     assert [each.outcome for each in made] == ["miss", "direct_hit", "stage_hit", "direct_hit", "direct_hit"]
-    expected = by_plain(workspace, *BAZEL, "-o", OBJECT, cwd=sandbox(workspace, 3), keep=keep_of(workspace))
-    assert all((each[OBJECT], each[RULE]) == (expected[OBJECT], expected[RULE]) for each in made)
+    line, keep = (*BAZEL, "-o", OBJECT), keep_of(workspace)
+    expected = by_plain(workspace, *line, cwd=sandbox(workspace, 3), keep=keep, makes=makes)
+    assert made == [expected] * len(made)
     other = workspace.write("other.h", INPUTS["lib/shapes.h"].replace("*", "+"))
     directory = sandbox(workspace, 4)
     (directory / "lib/shapes.h").unlink()

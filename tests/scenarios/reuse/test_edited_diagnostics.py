@@ -41,7 +41,7 @@ def lines_in(diagnostics: bytes) -> set[bytes]:
     return set(re.findall(rb"a\.cu[(:](\d+)", diagnostics))
 
 
-@pytest.mark.by_default("cicc", "host compiler")
+@pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("speaker", SPEAKERS)
 def test_diagnostics_follow_edits_of_the_source(workspace: Workspace, speaker: str) -> None:
     """And are those of the text before when the edits are undone."""
@@ -59,7 +59,7 @@ def test_diagnostics_follow_edits_of_the_source(workspace: Workspace, speaker: s
         assert lines_in(made[text].stderr).isdisjoint(lines_in(made[COMMENT + text].stderr))
 
 
-@pytest.mark.by_default("both", "host compiler")
+@pytest.mark.by_default("both")
 @pytest.mark.parametrize(
     ("error", "options"),
     [

@@ -19,13 +19,12 @@ SOURCE = """#if __has_include(<site.h>)
 #ifndef VALUE
 #define VALUE 0
 #endif
-#define TEXT_OF(value) #value
-#define TEXT(value) TEXT_OF(value)
-__global__ void kernel(int *x) { *x = VALUE; }
-const char *launch() { return "value-" TEXT(VALUE); }
+#define NAME_OF(value) value_##value
+#define NAME(value) NAME_OF(value)
+__global__ void NAME(VALUE)(int *x) { *x = 1; }
 """
 BAD = SOURCE + "int a = b;\n"
-LINE = ("-arch=sm_75", "-c", "a.cu", "-o", "a.o")
+LINE = ("-arch=sm_75", "-ptx", "a.cu", "-o", "a.ptx")
 REUSED = ({"miss": 1}, {"direct_hit": 1})
 LEFT_ALONE = ({"bypass": 1}, {"bypass": 1})
 NOT_COUNTED: tuple[dict[str, int], dict[str, int]] = ({}, {})
@@ -37,7 +36,7 @@ class Script:
 
     text: str
     first: str = "#!/bin/sh"
-    value: bytes = b"value-0"
+    value: bytes = b"value_0"
     outcomes: tuple[dict[str, int], dict[str, int]] = REUSED
 
 
@@ -49,9 +48,9 @@ SCRIPTS = {
     "Python that waits": Script(
         "import subprocess, sys\nsys.exit(subprocess.run(['{nvcc}', *sys.argv[1:]]).returncode)", "#!{python}"
     ),
-    "another script": Script('exec "{work}/inner/nvcc" -DVALUE=1 "$@"', value=b"value-1"),
-    "variables": Script('CPATH="{work}/site" exec "{nvcc}" "$@"', value=b"value-2"),
-    "another directory": Script('cd "{work}/elsewhere"; exec "{nvcc}" "$@"', value=b"value-3"),
+    "another script": Script('exec "{work}/inner/nvcc" -DVALUE=1 "$@"', value=b"value_1"),
+    "variables": Script('CPATH="{work}/site" exec "{nvcc}" "$@"', value=b"value_2"),
+    "another directory": Script('cd "{work}/elsewhere"; exec "{nvcc}" "$@"', value=b"value_3"),
     "a name on PATH": Script('PATH="{folder}:$PATH" exec nvcc "$@"'),
     # By which plain nvcc has filled the cache.
     "nvccache itself, by its name": Script(
@@ -91,14 +90,14 @@ def use(workspace: Workspace, which: Script) -> None:
 
 def compiled(workspace: Workspace, *, cached: bool) -> tuple[object, dict[str, int]]:
     """What a compile shows of itself, and the outcomes that were counted."""
-    objects = [workspace.directory / "a.o", workspace.directory / "elsewhere/a.o"]
-    for path in objects:
+    products = [workspace.directory / "a.ptx", workspace.directory / "elsewhere/a.ptx"]
+    for path in products:
         path.unlink(missing_ok=True)
     run = workspace.cached if cached else workspace.plain
     result, counters = workspace.since(lambda: run(*LINE))
     made = [
-        (path.stat().st_mode, re.findall(rb"value-\d", path.read_bytes())) if path.exists() else None
-        for path in objects
+        (path.stat().st_mode, re.findall(rb"value_\d", path.read_bytes())) if path.exists() else None
+        for path in products
     ]
     return (result, made), {name: count for name, count in counters.calls.items() if count}
 
@@ -135,7 +134,7 @@ def test_an_nvcc_script_on_path_is_found_through_the_shim(workspace: Workspace) 
     path = f"{work}/masquerade:{work}/bin:{workspace.environ['PATH']}"
     for outcome in ("miss", "direct_hit"):
         _, counters = workspace.since(lambda: workspace.run(["nvcc", *LINE], PATH=path))
-        assert (counters.outcome, b"value-1" in (work / "a.o").read_bytes()) == (outcome, True)
+        assert (counters.outcome, b"value_1" in (work / "a.ptx").read_bytes()) == (outcome, True)
 
 
 # A compiled nvcc that shows what it is given.

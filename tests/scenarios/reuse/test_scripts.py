@@ -173,7 +173,7 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
 }
 
 
-@pytest.mark.by_default("the path of the object", "what it is to compile")
+@pytest.mark.by_default("what it is to compile")
 @pytest.mark.parametrize("what", CHANGEABLE)
 def test_a_wrapper_that_changes_its_options_gives_no_stale_object(workspace: Workspace, what: str) -> None:
     """In turns, and again by stages alone."""

@@ -26,7 +26,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.by_default(*(f"-dc-{pair}" for pair in PAIRS))
+@pytest.mark.by_default("-dc-one file to two outputs", "-dc-one name in two directories")
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
 def test_objects_of_two_sources_link_into_one_program(

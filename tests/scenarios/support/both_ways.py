@@ -72,6 +72,19 @@ def both_ways(
 ) -> Made:
     """Check that nvccache and plain nvcc make the same of a command line; new files are removed."""
     found = by_cache(workspace, *argv, cwd=cwd, **variables)
+    check_like_plain(workspace, found, *argv, cwd=cwd, keep=keep, **variables)
+    return found
+
+
+def check_like_plain(
+    workspace: Workspace,
+    found: Made,
+    *argv: str | Path,
+    cwd: Path | None = None,
+    keep: Path | None = None,
+    **variables: str,
+) -> None:
+    """Check that nvccache has made of a command line what plain nvcc makes."""
     assert found.counters
     assert not found.counters.calls["fault"]
     is_bypassed = bool(found.counters.calls["bypass"])
@@ -88,7 +101,6 @@ def both_ways(
         wanted = with_ids(workspace, plain, argv, cwd, keep, variables)
         differing = differences(readable_result(shown, keep), readable_result(wanted, keep))
     assert not differing, described(workspace, argv, differing, cwd, **variables)
-    return found
 
 
 def with_ids(
