@@ -69,7 +69,9 @@ def _kind_of(name: str, environ: Mapping[str, str]) -> str:
     if toolchain.is_compiler(name, environ):
         return ""
     started, *options = shell_text.command_started(toolchain.resolve(name, environ.get("PATH", ""))) or [""]
-    if host_options.writes_beside_object(options) or host_options.uncacheable_host_option(options):
+    # What else a script reads is observed, such as the programs below -B.
+    reasons = [(host_options.uncacheable_host_option([option]) or ("",))[0] for option in options]
+    if host_options.writes_beside_object(options) or "host_side_output" in reasons:
         return ANY_WRAPPER
     try:
         return PLAIN_WRAPPER if started and toolchain.is_compiler(started, environ) else ANY_WRAPPER

@@ -22,7 +22,7 @@ from stages_of_nothing import stage
 GCC = shutil.which("g++") or "/usr/bin/g++"
 ALL = (UNKNOWN, PLACES)
 PLAIN = {
-    "one line": f'exec {GCC} -isystem /more "$@"',
+    "one line": f'exec {GCC} -B/usr/bin -isystem /more "$@"',
     "further words and settings": f'# Adds\nset -e\n\nexport X=\'a b\'\nexec "{GCC}" -O2 \\\n  "$@" -DX \n',
     "found on PATH": 'exec g++ "$@"',
 }
