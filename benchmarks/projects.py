@@ -117,13 +117,17 @@ def measure_all(options: argparse.Namespace, nvcc: str, work: Path) -> None:
     }
     for project in [project for project in catalogue.PROJECTS if project.name in options.projects]:
         print(f"{project.name}, {project.kind}", flush=True)
-        archive = downloads.fetch(project.archive, options.cache, indexes)
         headers = headers_for(project, nvcc, options.cache, indexes)
         folder = work / project.name
         shutil.rmtree(folder, ignore_errors=True)
         (folder / checkouts.FIRST).mkdir(parents=True)
         (folder / "libnothing.a").write_bytes(b"!<arch>\n")
-        checkouts.unpack(archive, project.root, folder / checkouts.FIRST / "source")
+        source = folder / checkouts.FIRST / "source"
+        if project.archive:
+            archive = downloads.fetch(project.archive, options.cache, indexes)
+            checkouts.unpack(archive, project.root, source)
+        else:
+            checkouts.write_small(project, source)
         machine = Machine(nvcc, headers, folder / "libnothing.a", options.jobs, options.host_compiler)
         bench = measuring.Bench(project, folder, machine, options.units)
         outcomes: Outcomes = {}

@@ -12,9 +12,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from requests_seen import RequestReader
 from support.servers import HOST
 
 _PIECE = 1 << 16
@@ -22,16 +21,11 @@ _PIECE = 1 << 16
 
 @dataclass
 class Counts:
-    """What went over a line: connections, bytes there and back, and the requests that were readable."""
+    """What went over a line: connections, and bytes there and back."""
 
     connections: int = 0
     sent: int = 0
     received: int = 0
-    readers: list[RequestReader] = field(default_factory=list)
-
-    @property
-    def requests(self) -> list[str]:
-        return [request for reader in list(self.readers) for request in reader.requests]
 
 
 class _Lane:
@@ -86,19 +80,12 @@ class Proxy:
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._ends += [client, server]
-            reader = RequestReader()
             self.counts.connections += 1
-            self.counts.readers.append(reader)
-            self._join(client, server, self._to_server, reader, self._round_trip)
-            self._join(server, client, self._to_client, None, 0.0)
+            self._join(client, server, self._to_server, self._round_trip)
+            self._join(server, client, self._to_client, 0.0)
 
     def _join(
-        self,
-        source: socket.socket,
-        target: socket.socket,
-        lane: _Lane,
-        reader: RequestReader | None,
-        first_delay: float,
+        self, source: socket.socket, target: socket.socket, lane: _Lane, first_delay: float
     ) -> None:
         """Carry what comes from one end to the other, each piece when it is due."""
         pieces: queue.Queue[tuple[float, bytes]] = queue.Queue()
@@ -110,9 +97,8 @@ class Proxy:
                     piece = source.recv(_PIECE)
                 except OSError:
                     piece = b""
-                if reader:
+                if lane is self._to_server:
                     self.counts.sent += len(piece)
-                    reader.feed(piece)
                 else:
                     self.counts.received += len(piece)
                 pieces.put((lane.arrival(len(piece), max(opened - time.monotonic(), 0.0)), piece))

@@ -22,7 +22,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 import checkouts
@@ -76,12 +75,10 @@ def shown(name: str, base: list[float], ours: list[float], note: str = "") -> No
 def traffic(at: Place, compiles: int) -> str:
     """The traffic for each compile, as text."""
     counts = at.line.counts
-    figures = len(counts.requests), counts.connections, counts.sent, counts.received
-    requests, connections, sent, received = (figure / compiles for figure in figures)
-    kinds = Counter(request.partition(" ")[0] for request in counts.requests).most_common()
-    named = ", ".join(f"{count / compiles:.0f} {kind}" for kind, count in kinds)
-    requested = f"{requests:.0f} requests ({named})"
-    return f"{requested} on {connections:.0f} connections, {sent:.0f} B out, {received:.0f} B in"
+    connections, sent, received = (
+        figure / compiles for figure in (counts.connections, counts.sent, counts.received)
+    )
+    return f"{connections:.0f} connections, {sent:.0f} B out, {received:.0f} B in"
 
 
 def tools_of(bench: Bench) -> Path:

@@ -27,6 +27,7 @@ class Place:
 class Project:
     """A project. All paths are relative to its sources, the directory `root` of its archive.
 
+    One without an archive is written by checkouts.py.
     `units` are sources; the object of one is `objects`, its path without `strip`, and `.o`. `settings` are
     the project's own, for CMake or nvcc. `comment` is a comment line in a central header; `host` and
     `device` are lines of the first unit after which a statement can be inserted, in a host function and in a
@@ -34,7 +35,7 @@ class Project:
     """
 
     name: str
-    archive: File
+    archive: File | None
     root: str
     kind: str
     units: tuple[str, ...]
@@ -104,7 +105,24 @@ _NO_LIBRARIES = tuple(
     f"-DCUDA_{name}_LIBRARY={{library}}" for name in ("cublas", "cublas_static", "cuda_driver")
 )
 
+_SMALL_UNITS = 64
+_SHARED = "shared.cuh"  # a kernel and a comment that all small units include
+
 PROJECTS = (
+    Project(
+        name="small",  # units in which nothing but the tools' starts takes time: to be built with --jobs CORES
+        archive=None,
+        root="",
+        kind=NINJA,
+        units=tuple(f"small{number}.cu" for number in range(_SMALL_UNITS)),
+        comment=Place(_SHARED, "// All units include this."),
+        host=Place(_SHARED, "int answer = number;"),
+        device=Place(_SHARED, "int factor = 3;"),
+        objects="CMakeFiles/small.dir/",
+        architectures=("80",),
+        fewer=("80",),
+        more=("80", "90"),
+    ),
     Project(
         name="llama.cpp",
         archive=File(

@@ -43,12 +43,14 @@ class Step:
 
     def units(self, project: Project, most: int) -> Sequence[str]:
         """The units to build; only the first for an edit of one source."""
-        return project.units[: 1 if self.edit in (checkouts.HOST, checkouts.DEVICE) else most]
+        edited = {checkouts.HOST: project.host.file, checkouts.DEVICE: project.device.file}
+        return project.units[: 1 if edited.get(self.edit) in project.units else most]
 
 
 STEPS = (
     Step(COLD, is_fresh=True),
     Step("again", is_fresh=True),
+    Step("branch switched and back", edit=checkouts.TOUCH),
     Step("second build directory", build="another-build"),
     Step("other checkout", checkouts.SECOND),
     Step("other checkout with base directory", checkouts.THIRD, is_based=True),
