@@ -12,7 +12,7 @@ import stat
 import time
 
 from nvccache import environment
-from nvccache.files import keys, signatures
+from nvccache.files import comments, keys, signatures
 from nvccache.files.presence import (
     WHOLE_STATUS,
     date_and_size,
@@ -67,6 +67,7 @@ class CurrentState:
 
     __slots__ = (
         "_answers",
+        "_code_digests",
         "_digests",
         "_links",
         "_signatures",
@@ -82,6 +83,7 @@ class CurrentState:
         self.since_ns: int = files.since_ns if files else time.time_ns()  # before the first file is read
         self._signatures: dict[str, Signature | None] = files._signatures if files else {}
         self._digests: dict[str, str] = files._digests if files else {}
+        self._code_digests: dict[str, str] = files._code_digests if files else {}
         self.read: dict[str, str] = files.read if files else {}  # those of files that had to be read
         self._states: dict[str, str] = files._states if files else {}
         self._links: dict[str, bool] = files._links if files else {}
@@ -130,6 +132,15 @@ class CurrentState:
                 self._digests[path] = ""
             self.read[path] = self._digests[path]
         return self._digests[path]
+
+    def digest_of_code(self, path: str) -> str:
+        """The digest of the file without comments; empty if it cannot be read."""
+        if path not in self._code_digests:
+            try:
+                self._code_digests[path] = comments.digest_of_code(path)
+            except (OSError, ValueError):
+                self._code_digests[path] = ""
+        return self._code_digests[path]
 
 
 class Fact:

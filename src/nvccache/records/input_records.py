@@ -9,9 +9,10 @@ A stat signature is only a hint: if it matches, the file is not read again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
-from nvccache.files import keys, presence, signatures
+from nvccache.files import comments, keys, presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records.facts import ENVIRONMENT_FACTS, FACTS, LIBRARIES, Difference
@@ -70,6 +71,7 @@ _PROCESS_PATHS = ("/proc/self/", "/proc/thread-self/")
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
+CODE = "c"  # a source whose comments do not count: its digest is that of comments.py
 
 
 class UnreadableError(Exception):
@@ -98,7 +100,7 @@ class InputRecord:
 
     def __init__(self) -> None:
         self.files: list[str] = []
-        self.kinds = ""  # one letter a file: SOURCE, PROGRAM or LIBRARY (of a program)
+        self.kinds = ""  # one letter a file: SOURCE, CODE, PROGRAM or LIBRARY (of a program)
         self.digests: list[str] = []
         self.signatures: list[Signature] = []
         self.directories: list[str] = []
@@ -304,7 +306,8 @@ def is_outdated(record: bytes, now: CurrentState) -> bool:
     fields = _RECORD.sections_of(record)
     files = sections.split(fields["files"])
     digests = _decode_digests(fields["digests"])
-    return any(now.read.get(path, digest) != digest for path, digest in zip(files, digests, strict=True))
+    read = zip(files, fields["kinds"].decode("ascii"), digests, strict=True)
+    return any(now.read.get(path, digest) != digest for path, kind, digest in read if kind != CODE)
 
 
 def is_unchanged(input_record: InputRecord, now: CurrentState) -> bool:
@@ -330,11 +333,47 @@ def _changed_files(input_record: InputRecord, now: CurrentState) -> Iterator[Dif
         if signature is None:
             yield Difference("gone", path)
         elif signature == recorded:
-            now.learn(path, digest)
-        elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
+            if kind != CODE:
+                now.learn(path, digest)
+        elif _is_changed(path, kind, digest, input_record, now):
             yield Difference("changed", path)
-        elif kind == SOURCE and path not in links and now.is_link(path):
+        elif kind in (SOURCE, CODE) and path not in links and now.is_link(path):
             yield Difference("moved", path)  # gcc names system headers by the targets of links
+
+
+def _is_changed(path: str, kind: str, digest: str, input_record: InputRecord, now: CurrentState) -> bool:
+    if kind == CODE:  # `#pragma once` takes equal files for one
+        return now.digest_of_code(path) != digest or now.digest(path) in input_record.digests
+    return now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK))
+
+
+def leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
+    """Let comments in these sources not count, in the latest first: those are being edited.
+
+    They count where a date counts, and in all but one of the sources that differ by comments alone: digests
+    of the others show whether it has become equal to one of them.
+    """
+    paths = paths - {path for path, _ in input_record.dates}
+    files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
+    sources = [
+        (signature[3], index, path, signature)
+        for index, (path, kind, signature) in enumerate(files)
+        if kind == SOURCE and path in paths
+    ]
+    code: dict[str, int] = {}
+    rest = comments.LARGEST
+    for _, index, path, signature in sorted(sources, reverse=True):
+        rest -= signature[2]
+        if rest < 0:
+            break
+        with contextlib.suppress(OSError):
+            digest = comments.digest_of_code(path)
+            if signatures.signature_of(path) == signature:
+                code.setdefault(digest, index)
+    kinds = list(input_record.kinds)
+    for digest, index in code.items():
+        kinds[index], input_record.digests[index] = CODE, digest
+    input_record.kinds = "".join(kinds)
 
 
 def _changed_directories(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:

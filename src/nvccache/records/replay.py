@@ -25,7 +25,7 @@ from nvccache.files import presence, signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records import facts
-from nvccache.records.input_records import SOURCE
+from nvccache.records.input_records import CODE, SOURCE
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
 from nvccache.store.directory import is_private
@@ -230,7 +230,7 @@ class _Checks:
         sources = [
             (signature[3], path, signature)
             for path, kind, signature in zip(given.files, given.kinds, given.signatures, strict=True)
-            if kind == SOURCE and not path.startswith((*_OF_SYSTEM, *toolkits))
+            if kind in (SOURCE, CODE) and not path.startswith((*_OF_SYSTEM, *toolkits))
         ]
         left = _MOST_SUMMED
         for _, path, signature in sorted(sources, reverse=True):

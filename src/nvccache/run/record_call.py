@@ -7,6 +7,7 @@ what its dry run and its stages were observed to read.
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from nvccache import passes
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
 # Between the clock that can be set and the one that cannot, when the call began.
 _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
+# Or joins what a comment separates, or may do so.
+_KEEPS_COMMENTS = re.compile(r"-CC?|-Wp,.*|-Xpreprocessor|-fdirectives-only|-traditional.*").fullmatch
 
 
 def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:
@@ -46,7 +49,7 @@ def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:
     try:
         check_clock()
         _check_call(call)
-        inputs = _input_record(call, dry_run)
+        inputs = _input_record(call, dry_run, report)
     except (UnreadableError, OSError) as error:
         report.reason_against_record = str(error)
         return
@@ -84,18 +87,39 @@ def _check_call(call: Compile) -> None:
         raise UnreadableError("it writes several dependency files")
 
 
-def _input_record(call: Compile, dry_run: DryRun) -> InputRecord:
+def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord:
     """Everything the call read, its dry run included; raises UnreadableError or OSError."""
     stages = call.plan.stages
-    parts = [_read_by_dry_run(call, dry_run), *(run.input_record for run in call.runs if run.input_record)]
+    runs = [run for run in call.runs if run.input_record]
+    by_passes = [run.input_record for run in runs if run.stage.is_preprocessor]
+    parts = [_read_by_dry_run(call, dry_run)]
+    parts += [run.input_record for run in runs if not run.stage.is_preprocessor]
     parts += [call.inputs.tool_record(call.subject_of(stage)) for stage in stages]
     # Of the files that nvccache has read for keys, stages read only a part.
     named = [path for stage in stages for path in stage_key.files_in_key(stage)]
     more = [*filter(toolchain.is_regular_file, dict.fromkeys(named)), *call.request.invocation.option_files]
-    inputs = call.inputs.union(parts, call.request.environ, more)
+    inputs = call.inputs.union([*by_passes, *parts], call.request.environ, more)
     dated = {path for run in call.runs for path in run.dated_files}
     inputs.dates = sorted({*inputs.dates, *((path, presence.date_and_size(path)) for path in dated)})
+    read_by_others = {*more, *(path for part in parts for path in part.files)}
+    input_records.leave_out_comments(inputs, _sources_without_messages(call, report) - read_by_others)
     return inputs
+
+
+def _sources_without_messages(call: Compile, report: Report) -> set[str]:
+    """The preprocessed sources, if the result shows comments of none of them; not the toolkit's.
+
+    Messages quote lines, and a wrapper may read the source.
+    """
+    stages = call.plan.stages
+    arguments = [argument for stage in stages if stage.is_preprocessor for argument in stage.argv]
+    has_wrapper = any(stage.wrapper for stage in stages)
+    if report.stderr or report.stdout or has_wrapper or any(map(_KEEPS_COMMENTS, arguments)):
+        return set()
+    toolkit = os.path.dirname(os.path.dirname(os.path.realpath(call.request.nvcc))) + "/"
+    listed = [entry for each in call.intermediates.passes.values() for entry in each.listed]
+    own = {os.fsdecode(name) for name, is_system in listed if not is_system}
+    return {path for path in own if not os.path.realpath(path).startswith(toolkit)}
 
 
 def _read_by_dry_run(call: Compile, dry_run: DryRun) -> InputRecord:

@@ -1,0 +1,46 @@
+"""The text of a C++ source without comments that cannot change what a preprocessor makes of it.
+
+Only comments that end their line are removed, so that no token moves, and newlines stay. What could be read
+in another way is left as it is: lines with quotation marks, directives with `<` (`#include <a//b>`), lines
+that continue one before, comments with a backslash, and those that silence gcc (`/* fall through */`).
+A line is read in the same way whether or not it is within a comment that began on a line before.
+
+Not for a file that anything but the preprocessor reads, nor if there are messages, which quote sources.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nvccache.files import keys, untrusted
+
+LARGEST = 1 << 18  # bytes; more would take longer than a few milliseconds
+# A raw string can look like code, and trigraphs and blanks after a backslash can continue a line.
+_UNCLEAR = re.compile(rb'R"|\?\?|\\[ \t\f\v\r]+\n')
+_COMMENT = re.compile(
+    rb"""(?mx)
+    ^ (?<!\\\n) (?! [ \t]* (?:\#|%:) [^\n]* < )
+    (?P<code> [^"'/\\\n]* (?: / (?![/*]) [^"'/\\\n]* )* ) (?<!\*)
+    (?: // (?: (?!\*/) [^\\\n] )* | /\* (?: (?!\*/) [^\\] )* \*/ [ \t\r]* ) $
+    """
+)
+_KEPT = re.compile(rb"(?i)fall|lint")
+
+
+def without_comments(text: bytes) -> bytes:
+    return text if _UNCLEAR.search(text) else _COMMENT.sub(_code_of, text)
+
+
+def _code_of(match: re.Match[bytes]) -> bytes:
+    code = match["code"]
+    comment = match[0][len(code) :]
+    if _KEPT.search(comment):
+        return match[0]
+    if comment.startswith(b"//"):
+        return code.rstrip(b" \t")
+    return code + b"/*" + b"\n" * comment.count(b"\n") + b"*/"
+
+
+def digest_of_code(path: str) -> str:
+    """The digest of a file without comments; raises OSError, also if it is larger than LARGEST."""
+    return keys.digest_bytes(without_comments(untrusted.read_named(path, LARGEST)))

@@ -1,0 +1,60 @@
+"""A reworded comment is a direct hit, unless something shows comments or could tell that they changed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from scenarios.support.both_ways import rebuild
+from scenarios.support.edits import put
+from workspaces import Workspace
+
+pytestmark = pytest.mark.light_by_default
+
+HEADER = "#pragma once\n// One.\ninline __device__ int two() { return 2; } /* one\n more */\n"
+SOURCE = '#include "h.h"\n// One.\n__global__ void kernel(int *x) { *x = two(); }  // one\n'
+FILES = {"a.cu": SOURCE, "h.h": HEADER}
+# Name -> the files, and further arguments.
+COUNTING = {
+    "the date of a source in line tables": (FILES, ("-lineinfo",)),
+    "a message that quotes the source": ({**FILES, "a.cu": SOURCE + "#warning so\n"}, ()),
+    "comments in preprocessed text": (FILES, ("-Xcompiler", "-C")),
+}
+# Of two such headers the second defines SECOND, unless they are one file to `#pragma once`.
+COPY = "#pragma once\n// One.\n#ifdef FIRST\n#define SECOND\n#endif\n#define FIRST\n"
+COPIES = {
+    "d/g.h": COPY.replace("One", "Two"),
+    "h.h": COPY,
+    "a.cu": '#include <g.h>\n#include "h.h"\n__global__ void kernel(int *x) {\n'
+    "#ifdef SECOND\n*x = 2;\n#endif\n}\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_reworded_comment_is_a_direct_hit(workspace: Workspace, name: str) -> None:
+    put(workspace, FILES)
+    rebuild(workspace, "-c", "a.cu")
+    put(workspace, {name: FILES[name].replace("One", "Another").replace("one", "some")})
+    assert rebuild(workspace, "-c", "a.cu").outcome == "direct_hit"
+    put(workspace, {name: FILES[name].replace("2", "3").replace("= two", "= 1 + two")})
+    assert rebuild(workspace, "-c", "a.cu").outcome != "direct_hit"
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_comments_count_where_something_shows_them(workspace: Workspace, name: str) -> None:
+    files, more = COUNTING[name]
+    put(workspace, files)
+    rebuild(workspace, "-c", "a.cu", *more)
+    put(workspace, {"a.cu": files["a.cu"].replace("One", "Another")})
+    assert rebuild(workspace, "-c", "a.cu", *more).outcome != "direct_hit"
+
+
+@pytest.mark.parametrize("search", ["-I", "-isystem"])
+def test_headers_that_become_equal_count_as_changed(workspace: Workspace, search: str) -> None:
+    put(workspace, COPIES)
+    rebuild(workspace, "-c", "a.cu", search, "d")
+    put(workspace, {"h.h": COPIES["d/g.h"]})
+    date = (workspace.directory / "d/g.h").stat().st_mtime_ns
+    os.utime(workspace.directory / "h.h", ns=(date, date))
+    assert rebuild(workspace, "-c", "a.cu", search, "d").outcome != "direct_hit"
