@@ -84,9 +84,7 @@ class Proxy:
             self._join(client, server, self._to_server, self._round_trip)
             self._join(server, client, self._to_client, 0.0)
 
-    def _join(
-        self, source: socket.socket, target: socket.socket, lane: _Lane, first_delay: float
-    ) -> None:
+    def _join(self, source: socket.socket, target: socket.socket, lane: _Lane, first_delay: float) -> None:
         """Carry what comes from one end to the other, each piece when it is due."""
         pieces: queue.Queue[tuple[float, bytes]] = queue.Queue()
         opened = time.monotonic() + first_delay

@@ -110,7 +110,7 @@ _SHARED = "shared.cuh"  # a kernel and a comment that all small units include
 
 PROJECTS = (
     Project(
-        name="small",  # units in which nothing but the tools' starts takes time: to be built with --jobs CORES
+        name="small",  # to be built with --jobs CORES: tools hardly do more than start
         archive=None,
         root="",
         kind=NINJA,
