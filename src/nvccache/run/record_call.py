@@ -90,10 +90,10 @@ def _check_call(call: Compile) -> None:
 def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord:
     """Everything the call read, its dry run included; raises UnreadableError or OSError."""
     stages = call.plan.stages
-    runs = [run for run in call.runs if run.input_record]
-    by_passes = [run.input_record for run in runs if run.stage.is_preprocessor]
-    parts = [_read_by_dry_run(call, dry_run)]
-    parts += [run.input_record for run in runs if not run.stage.is_preprocessor]
+    by_passes, parts = [], [_read_by_dry_run(call, dry_run)]
+    for run in call.runs:
+        if run.input_record:
+            (by_passes if run.stage.is_preprocessor else parts).append(run.input_record)
     parts += [call.inputs.tool_record(call.subject_of(stage)) for stage in stages]
     # Of the files that nvccache has read for keys, stages read only a part.
     named = [path for stage in stages for path in stage_key.files_in_key(stage)]
