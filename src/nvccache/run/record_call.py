@@ -90,7 +90,8 @@ def _check_call(call: Compile) -> None:
 def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord:
     """Everything the call read, its dry run included; raises UnreadableError or OSError."""
     stages = call.plan.stages
-    by_passes, parts = [], [_read_by_dry_run(call, dry_run)]
+    by_passes: list[InputRecord] = []
+    parts = [_read_by_dry_run(call, dry_run)]
     for run in call.runs:
         if run.input_record:
             (by_passes if run.stage.is_preprocessor else parts).append(run.input_record)
