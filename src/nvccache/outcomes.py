@@ -56,8 +56,6 @@ REASONS = {
     "shell_expansion": "a command of nvcc's plan needs a shell",
     "same_base_name": "two inputs have the same base name, so their intermediate files would collide",
     "unexplained": "nvccache does not understand nvcc's plan",
-    "little_memory": "`ulimit -d` or `-v` leaves less than 128 MiB, and nvcc fails",
-    "no_temporary_files": "TMPDIR, or /tmp, does not exist or is not writable",
     "missing_program": "a program of nvcc's plan is missing, or a line of it is not a command",
     "nothing_to_cache": "the call has no stage that can be cached",
     "unwritable_output": "an output cannot be written where nvcc would write it",

@@ -8,8 +8,7 @@
    replay.c     the replay, from the record to the streams
    products.c   writing products
    event.c      the line of the event log, with the build that the call belongs to
-   same.c       whether environment and files are unchanged
-   process.c    whether the machine is
+   same.c       whether environment, files and machine are unchanged
    cache.c      the cache directory: tag, files, record
    call.c       the call as typed, and the cache that it uses
    text.c       names, lists of words, small files
@@ -89,10 +88,7 @@ void note_event(int log, const struct call *call, const struct record *record);
 int is_same_environment(const struct record *record);
 int is_same_reader(const struct record *record);
 int are_same_files(struct record *record);
-
-/* process.c */
 int is_same_machine(const struct record *record);
-int has_room_for_temporary_files(void);
 
 /* cache.c */
 int open_cache(const char *path);

@@ -26,7 +26,7 @@ static int has_suited_streams(const struct record *record)
 static int holds(int top, const struct call *call, struct record *record)
 {
     return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&
-           has_room_for_temporary_files() && is_same_machine(record) &&
+           is_same_machine(record) &&
            (!record->head->is_query || has_suited_streams(record)) && are_same_files(record);
 }
 

@@ -291,3 +291,17 @@ int are_same_files(struct record *record)
     return are_signed_files_same(record) && are_names_same(record) && are_directories_plain(record) &&
            are_links_same(record);
 }
+
+/* Whether the machine has not rebooted, if the record depends on the machine. */
+int is_same_machine(const struct record *record)
+{
+    const char *recorded = string(record, record->head->boot);
+    char boot[128];
+
+    if (!*recorded)
+        return 1;
+    if (read_file(BOOT, boot, sizeof boot) <= 0)
+        return 0;
+    boot[strcspn(boot, "\n")] = '\0';
+    return strcmp(boot, recorded) == 0;
+}

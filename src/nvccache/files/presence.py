@@ -1,4 +1,4 @@
-"""What exists at a path, file status, directory listings, and the user and memory of this process.
+"""What exists at a path, file status, directory listings, and the user of this process.
 
 Part of the hot path.
 """
@@ -10,15 +10,9 @@ import stat
 
 from nvccache.files import keys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 # What can exist at a path; the prefixes of names in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 WHOLE_STATUS = "="  # prefix of the results of `status_of`
-_LIMITS = "/proc/self/limits"
-_MIN_MEMORY = 128 << 20  # bytes
 
 
 def state_of(path: str) -> str:
@@ -46,25 +40,6 @@ def state_and_link(path: str) -> tuple[str, bool]:
 def user_and_groups() -> str:
     """The user and groups of this process, which decide what it may read."""
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
-
-
-def has_little_memory() -> bool:
-    """Whether the memory limits are so low that nvcc fails, and our threads may not start."""
-    try:
-        with open(_LIMITS, "rb") as stream:
-            lines = stream.read().split(b"\n")
-    except OSError:
-        return False
-    soft = [
-        line[26:47].strip() for line in lines if line.startswith((b"Max data size", b"Max address space"))
-    ]
-    return any(limit.isdigit() and int(limit) < _MIN_MEMORY for limit in soft)
-
-
-def can_make_temporary_files(environ: Mapping[str, str]) -> bool:
-    """Whether nvcc can create files in its temporary directory; otherwise it fails."""
-    directory = environ.get("TMPDIR", "/tmp")
-    return bool(directory) and os.access(f"{directory}/.", os.W_OK | os.X_OK)
 
 
 def digest_of_listing(directory: str) -> str:

@@ -11,7 +11,6 @@ import sys
 
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass
-from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.records.products import RESTORED, UNWRITABLE, Answer, restore
@@ -32,10 +31,6 @@ def answer(request: Request) -> Answer | Bypass | None:
     """Answer a call from the records, or bypass it; None if it has to be compiled. Parses its arguments."""
     if sys.stdin is None:
         return Bypass("standard_input", "closed")  # nvcc fails
-    if not can_make_temporary_files(request.environ):
-        return Bypass("no_temporary_files", request.environ.get("TMPDIR", ""))  # nvcc reports it
-    if has_little_memory():
-        return Bypass("little_memory")
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
     if config.base_dir and isinstance(parsed, invocation.Invocation) and not parsed.is_query:
         from nvccache.records import base_dir

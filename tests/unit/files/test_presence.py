@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -31,22 +29,6 @@ def test_a_directory_digest_covers_names_and_types_but_not_link_targets(tmp_path
         digests.append(presence.digest_of_listing(str(directory)))
     assert "" not in digests
     assert (digests[0] == digests[1]) == (before == after)
-
-
-@pytest.mark.parametrize(("command", "is_little"), [("-d 100000", 1), ("-v 9000000", 0), ("-s 1000", 0)])
-def test_a_ulimit_below_what_a_tool_needs_counts_as_little_memory(command, is_little):
-    program = "from nvccache.files import presence; print(int(presence.has_little_memory()))"
-    argv = ["sh", "-c", f'ulimit {command}; exec "$0" -c "$1"', sys.executable, program]
-    assert int(subprocess.run(argv, capture_output=True, check=True).stdout) == is_little
-
-
-@pytest.mark.parametrize(("name", "can"), [("", True), ("none", False), ("file", False)])
-def test_tools_can_make_temporary_files_only_in_a_writable_tmpdir(tmp_path, name, can):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "file").chmod(0o777)
-    assert presence.can_make_temporary_files({"TMPDIR": str(tmp_path / name)}) is can
-    assert not presence.can_make_temporary_files({"TMPDIR": ""})
-    assert presence.can_make_temporary_files({}) is os.access("/tmp", os.W_OK)
 
 
 def test_the_state_of_a_path_distinguishes_folder_file_link_and_absence(tmp_path, monkeypatch):

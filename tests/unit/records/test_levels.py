@@ -151,13 +151,6 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
     assert answer(place).reason == "unwritable_output"
 
 
-def test_an_unwritable_tmpdir_is_a_bypass_so_that_nvcc_reports_it(place):
-    missing = str(place.parent / "missing")
-    for directory, reason in ((missing, "no_temporary_files"), ("", "no_temporary_files"), ("/tmp", "")):
-        found = levels.answer(request(place, environ={"TMPDIR": directory}))
-        assert (found.reason if isinstance(found, Bypass) else "") == reason
-
-
 def test_recaching_uses_no_record(place):
     assert answer(place, NVCCACHE_RECACHE="1") is None
 
