@@ -127,7 +127,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.mark.by_default(
-    *BY_DEFAULT, smoke={"compile": "compile", "same_base_name": "bypass", "device_error": "failure"}
+    *BY_DEFAULT, smoke={"line_info": "compile", "same_base_name": "bypass", "device_error": "failure"}
 )
 def test_each_command_line_gives_the_result_of_nvcc(
     line: Line,

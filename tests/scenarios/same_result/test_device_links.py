@@ -27,7 +27,7 @@ from scenarios.support.linking import (
     skip_without_lto,
     where_libraries_are,
 )
-from scenarios.support.toolkits import copy_toolkit, replace, toolkit_of
+from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit, replace, toolkit_of
 from workspaces import Counters, Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -122,9 +122,9 @@ def test_linking_from_sources_recompiles_only_the_changed_source(
 ) -> None:
     if options is LTO:
         skip_without_lto(place)
-    place.write("main.cu", MAIN)
-    argv = ("-rdc=true", *options, "one.cu", "two.cu", "main.cu", *where_libraries_are(place))
-    run_program(place, argv)
+    place.write("one.cu", CALLER + MAIN.partition("\n")[2])
+    argv = ("-rdc=true", *options, "one.cu", "two.cu", *where_libraries_are(place))
+    assert place.cached(*argv, *HOST_OPTIONS, "-o", "ours").status == 0
     place.write("two.cu", called(factor=5))
     counters = run_program(place, argv)
     count = 2 if options is TWO else 1

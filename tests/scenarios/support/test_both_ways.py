@@ -35,9 +35,18 @@ def kernel(workspace: Workspace) -> Workspace:
     return workspace
 
 
+@pytest.fixture
+def stand_in(kernel: Workspace) -> Workspace:
+    """With an nvcc that compiles nothing, where it is enough that it writes its product."""
+    script = kernel.write("../stand-in/nvcc", "#!/bin/sh\necho kernel >a.ptx\n")
+    script.chmod(0o755)
+    kernel.nvcc = str(script.resolve())
+    return kernel
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_both_ways_fails_on_any_difference_from_nvcc(
-    kernel: Workspace, monkeypatch: pytest.MonkeyPatch, fault: str
+    stand_in: Workspace, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """Of a call that nvcc itself makes in the place of nvccache."""
 
@@ -47,7 +56,7 @@ def test_both_ways_fails_on_any_difference_from_nvcc(
 
     monkeypatch.setattr(Workspace, "cached", cached)
     with pytest.raises(AssertionError, match=r"differs from nvcc:(.|\n)* nvccache .*nvcc -ptx a.cu"):
-        both_ways(kernel, *LINE)
+        both_ways(stand_in, *LINE)
 
 
 def test_both_ways_accepts_equal_results_and_removes_products(kernel: Workspace) -> None:
@@ -68,7 +77,7 @@ def test_rebuild_raises_for_errors_and_bypasses(kernel: Workspace, option: str) 
 
 
 def test_the_reference_compile_is_repeated_after_any_input_changes(
-    kernel: Workspace, monkeypatch: pytest.MonkeyPatch
+    stand_in: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs, run = [], Workspace.plain
 
@@ -80,15 +89,15 @@ def test_the_reference_compile_is_repeated_after_any_input_changes(
     monkeypatch.setattr(Workspace, "cached", run)
     changes: list[Callable[[], object]] = [
         lambda: None,
-        lambda: kernel.write("inc/a.h", ""),
-        (kernel.directory / "a.cu").touch,
-        lambda: (kernel.directory / "inc").chmod(0o700),
-        lambda: kernel.environ.update(SITE="1"),
+        lambda: stand_in.write("inc/a.h", ""),
+        (stand_in.directory / "a.cu").touch,
+        lambda: (stand_in.directory / "inc").chmod(0o700),
+        lambda: stand_in.environ.update(SITE="1"),
     ]
     for number, change in enumerate(changes, start=1):
         change()
         for _ in range(2):
-            both_ways(kernel, *LINE)
+            both_ways(stand_in, *LINE)
             assert len(runs) == number
 
 
