@@ -26,7 +26,25 @@ SOURCE = "__global__ void k() {}\n"
 HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
 VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 BASE = Path(os.path.realpath(sys.executable)).parents[1]
-REAL = '#!/bin/sh\necho "$0" "$@" "${_NVCCACHE_FAULT-}"\nexit 7\n'
+# A program: the launcher runs an nvcc that is a script without Python.
+REAL = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int count, char **words)
+{
+    const char *fault = getenv("_NVCCACHE_FAULT");
+    char path[4096] = "";
+
+    readlink("/proc/self/exe", path, sizeof path - 1);
+    printf("%s ", path);
+    for (int at = 1; at < count; at++)
+        printf("%s ", words[at]);
+    puts(fault ? fault : "");
+    return 7;
+}
+"""
 
 
 def package_of(launcher: Path) -> str:
@@ -260,8 +278,8 @@ def environment(launcher, tmp_path):
     script.write_text(f"#!{folder}/bin/python3\n" + script.read_text().partition("\n")[2])
     text_of(folder / "bin" / "nvccache", "install", folder / "bin")
     (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "nvcc").write_text(REAL)
-    (tmp_path / "real" / "nvcc").chmod(0o755)
+    (tmp_path / "real" / "nvcc.c").write_text(REAL)
+    subprocess.run(["cc", "-w", "-o", tmp_path / "real" / "nvcc", tmp_path / "real" / "nvcc.c"], check=True)
     return folder
 
 
