@@ -33,9 +33,7 @@ def copy_with_modes(tree, directory_mode, file_mode):
     finally:
         if is_root:
             os.seteuid(0)
-        os.chmod(copy, 0o700)
-        set_modes(copy, 0o700, 0o600)
-        shutil.rmtree(outer)
+        remove(outer)
 
 
 def read_only(tree):
@@ -52,3 +50,12 @@ def set_modes(tree, directory_mode, file_mode):
         for name in files:
             os.chmod(os.path.join(folder, name), file_mode)
         os.chmod(folder, directory_mode)
+
+
+def remove(tree):
+    """Whatever modes its directories have: parents first, before they are entered."""
+    os.chmod(tree, 0o700)
+    for folder, folders, _ in os.walk(tree):
+        for name in folders:
+            os.chmod(os.path.join(folder, name), 0o700)
+    shutil.rmtree(tree)

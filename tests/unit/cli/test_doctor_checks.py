@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import unprivileged
 from nvccache import config
 from nvccache.cli import cache_checks, doctor
 from nvccache.cli.output import BAD, GOOD, ODD
@@ -21,7 +22,6 @@ from nvccache.remote_execution import work
 from nvccache.store import event_line, store
 from nvccache.store.event_line import Event
 from nvccache.store.store import Store
-from unprivileged import NOBODY
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def root():
         cache.add_record(bucket, "ab" * 32, b"body")
     event_line.append(str(path), Event("miss"))
     yield path
-    shutil.rmtree(outer)
+    unprivileged.remove(outer)
 
 
 def check(root, **variables):
@@ -71,7 +71,7 @@ def test_doctor_names_a_cache_folder_that_cannot_be_written_and_its_owner(root, 
         path.chmod(0o777 if path.is_dir() else 0o666)
     (root / part).chmod(0o555)
     if is_root := os.geteuid() == 0:
-        os.seteuid(NOBODY)
+        os.seteuid(unprivileged.NOBODY)
     try:
         findings = check(root)
     finally:
