@@ -108,6 +108,8 @@ def run(text: str, directory: Path, environ: Mapping[str, str]) -> list[tuple[Co
     """Do what a page says in one shell; each command with the lines that it printed."""
     found = steps(text)
     typed = [step for step in found if isinstance(step, Command)]
+    if not typed:
+        return []
     done = subprocess.run(
         ["bash", "-c", _script(found)],
         cwd=directory,
