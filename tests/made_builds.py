@@ -48,7 +48,7 @@ def hit(**changes: object) -> StageEvent:
 def call(*stages: StageEvent, **changes: object) -> Event:
     made = Event("miss", started=BEGUN)
     made.seconds, made.directory, made.sources = 3.0, "/home/me/build", ["../src/a.cu"]
-    made.product, made.pid, made.build = "/home/me/build/a.o", 4711, "4700-1"
+    made.product, made.pid = "/home/me/build/a.o", 4711
     made.stages = list(stages)
     return _changed(made, changes)
 

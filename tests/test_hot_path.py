@@ -26,7 +26,7 @@ LIBRARIES = {"blake3", "blake3.blake3", "xxhash", "xxhash._xxhash", "xxhash.vers
 OURS = """
     call_end commandline commandline.host_options commandline.invocation commandline.options
     commandline.tokens
-    config environment files files.keys files.presence files.signatures files.untrusted machine machine.builds
+    config environment files files.keys files.presence files.signatures files.untrusted
     outcomes real_nvcc records records.direct records.facts records.input_records
     records.levels records.output_names records.products records.record records.replay records.replay_layout
     records.request shim store store.directory store.event_line store.sections store.store toolkit

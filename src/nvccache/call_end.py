@@ -10,7 +10,6 @@ import time
 
 from nvccache import outcomes
 from nvccache.config import Config
-from nvccache.machine import builds
 from nvccache.store import directory, event_line
 from nvccache.store.event_line import Event
 
@@ -124,7 +123,6 @@ def record(config: Config, event: Event, began: float) -> None:
     if config.counts_calls:
         event.seconds = time.monotonic() - began
         root = directory.Directory(config.dir)
-        event.build = builds.build_of_call()
         event.started = time.time() - event.seconds
         event.directory = _working_directory()
         if event_line.append(root, event):

@@ -78,7 +78,7 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 #define TEMPORARY "tmp"
 #define JOURNAL "journal"
-#define LOG "calls-v11.log"
+#define LOG "calls-v12.log"
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
 #define LARGEST_RECORD 67108864

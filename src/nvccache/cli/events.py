@@ -15,7 +15,7 @@ from nvccache.plan.stages import shown_name
 from nvccache.store import events as event_log
 from nvccache.store.event_line import CACHED, Event
 
-VERSION = 5  # of the JSON form
+VERSION = 6  # of the JSON form
 
 
 @click.command(epilog="Example: nvccache events --json")

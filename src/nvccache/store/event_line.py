@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound="Record")
 
 FOLDER = "journal"
-LOG, OLD_LOG = "calls-v11.log", "calls-v11.old.log"
+LOG, OLD_LOG = "calls-v12.log", "calls-v12.old.log"
 LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand calls
 PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
@@ -140,7 +140,6 @@ class Event(Record):
     started: float = 0.0  # Unix time
     seconds: float = 0.0  # from its start to its end
     pid: int = 0
-    build: str = ""  # see machine/builds.py
     outcome: str = ""
     reason: str = ""  # of a bypass
     directory: str = ""
@@ -166,7 +165,7 @@ class Event(Record):
         return self.started + self.seconds
 
 
-_OF_LAUNCHER = 4  # fields: see launcher/event.c
+_OF_LAUNCHER = 3  # fields: see launcher/event.c
 _READERS: dict[type, Callable[[str], Any]] = {
     str: _unquoted,
     int: int,

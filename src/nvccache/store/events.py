@@ -1,8 +1,8 @@
 """Reads the event log: one event per call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v11.log          one line per call (event_line.py)
-      calls-v11.old.log      the one before, renamed at 4 MiB
+      calls-v12.log          one line per call (event_line.py)
+      calls-v12.old.log      the one before, renamed at 4 MiB
 
 Says which calls are one build. Lines that are not complete and well-formed are skipped.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LOGS = (OLD_LOG, LOG)
-_PAUSE_SECONDS = 60.0  # between calls that no process groups, after which a new build begins
+_PAUSE_SECONDS = 300.0  # without a running call, after which a new build begins
 # Bypasses that ask nvcc something and compile nothing.
 _QUERY_REASONS = ("information", "preprocess_only", "query_streams")
 # Where CMake tries the compiler while it configures.
@@ -66,24 +66,20 @@ def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
 def builds(calls: Iterable[Event]) -> list[list[Event]]:
     """The calls grouped by build, both ordered by start time.
 
-    Calls below one process (machine/builds.py) are a build, whatever pauses it makes. Among the others, a new
-    build begins after a minute without a running call. A product that is made again begins one in any case:
-    all that is done in a nested shell comes from one process.
+    A new build begins after a pause, or when a product is made again.
     """
     groups: list[list[Event]] = []
-    latest: dict[str, tuple[list[Event], set[str]]] = {}  # by process: the calls of a build, and its products
-    over = 0.0  # when the last call without a process ended
+    products: set[str] = set()
+    over = 0.0  # when the last call ended
     # A call recorded under a clock far ahead would belong to the latest build for good.
     past = (call for call in calls if call.started <= time.time() + _AHEAD_SECONDS)
     for call in sorted(past, key=lambda call: (call.started, call.ended)):
-        build, products = latest.get(call.build, ([], set()))
-        is_after_pause = not call.build and call.started > over + _PAUSE_SECONDS
-        if not build or is_after_pause or call.product in products:
-            build, products = latest[call.build] = [], set()
-            groups.append(build)
-        build.append(call)
+        if not groups or call.started > over + _PAUSE_SECONDS or call.product in products:
+            groups.append([])
+            products = set()
+        groups[-1].append(call)
         products |= {call.product} - {""}
-        over = over if call.build else max(over, call.ended)
+        over = max(over, call.ended)
     return groups
 
 

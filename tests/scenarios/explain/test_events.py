@@ -15,7 +15,7 @@ from nvccache.cli import builds
 from nvccache.cli.builds import Figures
 from nvccache.store import events
 from nvccache.store.event_line import Event
-from workspaces import OLD_ENOUGH, Workspace, make_workspace
+from workspaces import Workspace, make_workspace
 
 LINE = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
 KINDS = {"host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile"}
@@ -64,17 +64,6 @@ def test_a_miss_tells_when_and_where_each_stage_ran_and_a_replay_saves_them(plac
             getattr(stage, name) for stage in cold.stages
         ], name
     assert found.tool_saved == pytest.approx(sum(stage.cpu for stage in cold.stages), abs=1e-4)
-
-
-def test_calls_started_by_one_make_have_one_build_number(place):
-    call = " ".join([str(launcher_of_tree()), place.nvcc, *LINE])
-    place.write("Makefile", f"all:\n\tcd . && {call}\n\t{call}\n")
-    for _ in range(2):
-        time.sleep(OLD_ENOUGH)
-        assert place.run(["setsid", "-w", "sh", "-c", "make; true"]).status == 0
-    cold, *calls = events.read(str(place.cache))
-    assert [call.build for call in calls] == [calls[0].build] * 2 + [calls[2].build] * 2
-    assert len({call.build for call in (cold, *calls)}) == 3 and calls[0].build
 
 
 def test_events_hold_the_stages_of_failed_compiles_and_of_links(place):

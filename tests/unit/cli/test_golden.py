@@ -83,19 +83,19 @@ def two_builds(root):
     cicc = [stage("cicc", "hit", 4.0, "compute_80"), stage("cicc", "ran", 2.0, "compute_90")]
     changed = {"cause": "`x.h` changed", "tool_saved": 4.0, "stages": cicc}
     for ago, source in ((3600, "a.cu"), (3590, "b.cu"), (3580, "a.cu")):
-        log(root, outcomes.MISS, "a.o", ago=ago, sources=[source], build=f"{ago}", **changed)
+        log(root, outcomes.MISS, "a.o", ago=ago, sources=[source], **changed)
     log(root, outcomes.PARTIAL_HIT, "b.o", ago=3570, sources=["b.cu"], **changed)
     log(root, outcomes.BYPASS, ago=3000, reason="library", store_fault="disk_full")
     log(root, outcomes.BYPASS, ago=3000, reason="of_tomorrow")
     log(root, outcomes.QUERY_HIT, ago=2999)
     log(root, "of_tomorrow", ago=2999)
     use = RemoteUse(5, 3, 2048, 0.25, ("timeout", "tls"))
-    log(root, outcomes.DIRECT_HIT, "a.o", ago=20, sources=["a.cu"], tool_saved=4.0, remote=use, build="2")
+    log(root, outcomes.DIRECT_HIT, "a.o", ago=20, sources=["a.cu"], tool_saved=4.0, remote=use)
     away = [
         stage("cicc", "ran", 2.0, "compute_80", where=ENGINE),
         stage("ptxas", "ran", 2.0, "sm_80", where="local", away="unreachable"),
     ]
-    log(root, outcomes.MISS, "b.o", ago=10, sources=["b.cu"], stages=away, cause="`x.h` changed", build="2")
+    log(root, outcomes.MISS, "b.o", ago=10, sources=["b.cu"], stages=away, cause="`x.h` changed")
 
 
 def outage(root):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shlex
 import shutil
 import struct
 import subprocess
@@ -41,29 +40,6 @@ def test_the_launcher_replays_the_recorded_products_and_output(recorded, place, 
     assert named == ("direct_hit", str(place), str(place / "out/a.o"), ["a.cu"], 12.5)
     assert 0 < event.seconds < 5 and abs(event.started - time.time()) < 60
     assert [(stage.kind, stage.seconds, stage.is_hit) for stage in event.stages] == [("cicc", 1.5, True)]
-
-
-# `call` and `ask` replace themselves by the launcher, and by a Python that prints the build.
-SHELLS = {
-    "typed": 'setsid -w sh -c "./call; ./ask; true"',
-    "below another": """setsid -w sh -c "sh -c './call; ./ask; true'; true" """,
-    "below two": """setsid -w sh -c "sh -c \\"sh -c './call; ./ask; true'; true\\"; true" """,
-    "a session of its own": "setsid -w ./call; setsid -w ./ask",
-}
-
-
-@pytest.mark.parametrize("shells", SHELLS)
-def test_launcher_and_python_find_the_same_build_of_a_call(recorded, place, cache, shells):
-    program = "from nvccache.machine.builds import build_of_call as build; print(build())"
-    variables = ["env", "-i", *(f"{name}={value}" for name, value in recorded.environ.items())]
-    call = [*variables, *recorded.front, *ARGUMENTS]
-    for name, argv in (("call", call), ("ask", [sys.executable, "-c", program])):
-        (place / name).write_text(f"#!/bin/sh\nexec {shlex.join(argv)}\n")
-        (place / name).chmod(0o755)
-    done = subprocess.run(["sh", "-c", SHELLS[shells]], env=recorded.environ, capture_output=True, check=True)
-    _, event = events.read(cache.root)
-    assert event.build == done.stdout.split(b"\n")[-2].decode()
-    assert bool(event.build) == ("below" in shells)
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,9 @@ def test_failed_and_bypassed_compiles_are_in_the_last_build(directory, outcome, 
 
 
 def test_queries_belong_to_a_build_with_compiles_but_checks_of_cmake_do_not():
-    check = event("miss", started=1000.0, directory=CHECK, sources=["x.cu"], build="7-1")
-    query = event("query_miss", started=1001.0, build="7-1")
-    compiled = event("miss", started=1002.0, build="7-1", **COMPILE)
+    check = event("miss", started=1000.0, directory=CHECK, sources=["x.cu"])
+    query = event("query_miss", started=1001.0)
+    compiled = event("miss", started=1002.0, **COMPILE)
     assert events.last_build([check, query, compiled]) == [query, compiled]
 
 
@@ -60,23 +60,9 @@ def test_a_long_pause_without_calls_ends_a_build(gaps, count):
     assert len(events.last_build(calls)) == count
 
 
-def test_calls_below_one_process_are_a_build_however_long_it_pauses():
-    """Even if builds overlap, with calls of no process in between."""
-
-    def call(at, build, product):
-        return event("miss", started=at, seconds=1.0, build=build, product=product)
-
-    calls = [call(0.0, "7-1", "/a.o"), call(1.0, "", "/x.o"), call(2.0, "8-9", "/a.o"), call(3.0, "", "/y.o")]
-    calls += [call(500.0, "7-1", "/b.o"), call(500.0, "", "/z.o")]
-    found = [[call.product for call in build] for build in events.builds(calls)]
-    assert found == [["/a.o", "/b.o"], ["/x.o", "/y.o"], ["/a.o"], ["/z.o"]]
-
-
-@pytest.mark.parametrize("build", ["", "7-1"])
-def test_a_product_that_is_made_again_begins_a_build(build):
-    """As when make runs twice in a shell that was started by another one."""
-    calls = [event("miss", started=at, seconds=1.0, product=f"/{at % 2}.o", build=build) for at in range(4)]
-    calls.insert(1, event("query_hit", started=0.5, build=build))
+def test_a_product_that_is_made_again_begins_a_build():
+    calls = [event("miss", started=at, seconds=1.0, product=f"/{at % 2}.o") for at in range(4)]
+    calls.insert(1, event("query_hit", started=0.5))
     assert [len(found) for found in events.builds(calls)] == [3, 2]
 
 
