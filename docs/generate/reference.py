@@ -70,7 +70,7 @@ unless `NVCCACHE_DIR` names it. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME`
 SETTING_GROUPS = {
     "The five that matter": ("dir", "max_size", "base_dir", "remote", "disable"),
     "For a job, or to look into something": ("readonly", "recache", "log", "strict"),
-    "Other machines": ("executor",),
+    "Other machines": ("executor", "executor_dir"),
 }
 KIND_TEXTS = {
     config.as_path: "path",
@@ -80,7 +80,7 @@ KIND_TEXTS = {
     config.as_count: "number",
     config.as_switch: "`1` or `0`; in the file, `true` or `false`",
     config.as_remotes: "URLs",
-    config.as_executor: "a URL",
+    config.as_executor: "a URL, or `prefix:` and a command",
 }
 STAGE_TEXTS = {
     "preprocess host": "the host compiler's preprocessor, for host code",

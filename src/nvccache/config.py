@@ -217,8 +217,11 @@ class Config:
     """Caches to query after the local one: one or more URLs, separated by blanks. A URL that ends with
     `,rw` is also written to. See [remotes](#remotes)."""
     executor: str = setting(as_executor, "")
-    """Other machines that run cicc and ptxas when no core is idle here: `grpc://HOST:PORT` or
-    `grpcs://HOST:PORT`. See [remote execution](../how-to/remote-execution.md)."""
+    """Other machines that run cicc and ptxas when no core is idle here: `grpc://HOST:PORT`,
+    `grpcs://HOST:PORT` or `prefix:COMMAND`. See [remote execution](../how-to/remote-execution.md)."""
+    executor_dir: str = setting(as_path, "")
+    """A directory that all machines see under the same name, for the files of stages that a `prefix:`
+    command runs."""
 
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]

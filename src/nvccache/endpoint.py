@@ -1,6 +1,7 @@
 """Parses NVCCACHE_EXECUTOR: the other machines that stages may run on.
 
     grpc://HOST:PORT?OPTION=VALUE&…     an engine that speaks the Remote Execution API; grpcs:// with TLS
+    prefix:COMMAND                      a launcher, put before a stage's command, such as `srun -n1 --`
 
 Imports nothing heavy. Secrets are in files that the setting names, and are read where they are used, so that
 showing the setting shows no secret.
@@ -8,9 +9,11 @@ showing the setting shows no secret.
 
 from __future__ import annotations
 
+import os
+
 from nvccache.values import dataclass, field
 
-GRPC, GRPCS = "grpc", "grpcs"
+GRPC, GRPCS, PREFIX = "grpc", "grpcs", "prefix"
 _FILES = ("ca", "cert", "key", "token_file")
 _OPTIONS = ("instance", "queue", "deadline", "property", *_FILES)
 _MOST_SECONDS = 86400
@@ -27,6 +30,7 @@ class Endpoint:
     text: str  # of the setting
     scheme: str
     target: str = ""  # host and port
+    launcher: list[str] = field(default_factory=list)  # its argv
     instance: str = ""
     queue: float = 10.0  # the longest wait of a stage for a worker
     deadline: float = 300.0  # for a stage in all, in seconds: a worker that hangs holds a build up no longer
@@ -34,8 +38,14 @@ class Endpoint:
     properties: list[tuple[str, str]] = field(default_factory=list)  # further requirements on workers
 
     @property
+    def is_launcher(self) -> bool:
+        return self.scheme == PREFIX
+
+    @property
     def shown(self) -> str:
-        """For messages and logs."""
+        """For messages and logs; of a launcher only the program's name."""
+        if self.is_launcher:
+            return f"prefix:{os.path.basename(self.launcher[0])}"
         return f"{self.scheme}://{self.target}" + (f"/{self.instance}" if self.instance else "")
 
     @property
@@ -50,6 +60,16 @@ def parse(text: str) -> Endpoint:
     """Where stages may be sent; raises EndpointError."""
     scheme, _, rest = text.strip().partition(":")
     endpoint = Endpoint(text, scheme)
+    if scheme == PREFIX:
+        import shlex
+
+        try:
+            endpoint.launcher = shlex.split(rest)
+        except ValueError:
+            raise EndpointError("its command has an unterminated quote") from None
+        if not endpoint.launcher or not endpoint.launcher[0]:
+            raise EndpointError("it has no command after `prefix:`")
+        return endpoint
     authority, _, query = rest.partition("?")
     endpoint.target = authority.removeprefix("//").rstrip("/")
     if "@" in authority:
@@ -58,7 +78,7 @@ def parse(text: str) -> Endpoint:
         )
     host, _, port = endpoint.target.rpartition(":")
     if scheme not in (GRPC, GRPCS) or not authority.startswith("//") or not host or not port.isdecimal():
-        raise EndpointError("it is not of the form `grpc://host:port`")
+        raise EndpointError("it is neither of the form `grpc://host:port` nor `prefix:srun -n1 --`")
     for pair in filter(None, query.split("&")):
         _set_option(endpoint, *pair.partition("=")[::2])
     if scheme == GRPC and endpoint.files:

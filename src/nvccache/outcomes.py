@@ -88,7 +88,7 @@ REMOTE_FAULTS = {
 
 # Why a stage ran here although it was sent to another machine.
 EXECUTOR_FAULTS = {
-    "unreachable": "the engine cannot be reached or does not answer in time",
+    "unreachable": "the engine cannot be reached or does not answer in time, or the launcher did not start",
     "denied": "the engine denies access, or rejects the credentials",
     "no_workers": "no worker took it from the queue in time, or the engine is full",
     "failed": "the tool failed there, or its output is missing",

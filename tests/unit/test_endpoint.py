@@ -21,12 +21,18 @@ def test_an_executor_url_names_its_certificate_and_token_files() -> None:
     assert found.shown == "grpcs://h:443"
 
 
+def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
+    found = endpoint.parse("prefix:srun -n1 --comment 'two words' --")
+    assert found.launcher == ["srun", "-n1", "--comment", "two words", "--"]
+    assert found.shown == "prefix:srun"
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("host:50051", "not of the form"),
-        ("http://host:50051", "not of the form"),
-        ("grpc://host", "not of the form"),
+        ("host:50051", "neither of the form"),
+        ("http://host:50051", "neither of the form"),
+        ("grpc://host", "neither of the form"),
         ("grpc://user:hidden@host:5", "a user or a password"),
         ("grpc://host:5?hidden=1", "an unknown option"),
         ("grpc://host:5?queue=hidden", "not a number of seconds"),
@@ -35,6 +41,9 @@ def test_an_executor_url_names_its_certificate_and_token_files() -> None:
         ("grpc://host:5?token_file=/hidden", "need `grpcs://`"),
         ("grpcs://host:5?token_file=hidden", "not the absolute path of a file"),
         ("grpcs://host:5?cert=/hidden", "need each other"),
+        ("prefix:", "no command"),
+        ("prefix:'' -n1", "no command"),
+        ("prefix:srun 'hidden", "an unterminated quote"),
     ],
 )
 def test_errors_in_executor_urls_are_one_clause_without_secrets(text: str, part: str) -> None:
@@ -48,7 +57,14 @@ def test_errors_in_executor_urls_are_one_clause_without_secrets(text: str, part:
 
 
 def test_remote_engines_of_different_urls_have_different_identities() -> None:
-    texts = ["grpc://h:1", "grpc://h:2", "grpcs://h:1", "grpc://h:1?instance=a"]
+    texts = [
+        "grpc://h:1",
+        "grpc://h:2",
+        "grpcs://h:1",
+        "grpc://h:1?instance=a",
+        "prefix:srun",
+        "prefix:srun -n1",
+    ]
     assert len({endpoint.parse(text).identity for text in texts}) == len(texts)
 
 

@@ -180,11 +180,17 @@ def check_executor(settings: Config) -> Iterator[Finding]:
     try:
         if not real_nvcc.is_program(work.CHECK):
             raise faults.ExecutorError(faults.BROKEN, "nvccache was built without a static C library")
-        from nvccache.remote_execution.client import Client  # imports grpcio
+        if where.is_launcher:
+            from nvccache.remote_execution import prefix
 
-        with contextlib.closing(Client(where)) as client:
-            client.check()
-        yield Finding(GOOD, "executor", f"`{where.shown}` executes and uses SHA-256 digests")
+            prefix.check(where, settings.executor_dir)
+            yield Finding(GOOD, "executor", f"`{where.shown}` can start stages")
+        else:
+            from nvccache.remote_execution.client import Client  # imports grpcio
+
+            with contextlib.closing(Client(where)) as client:
+                client.check()
+            yield Finding(GOOD, "executor", f"`{where.shown}` executes and uses SHA-256 digests")
     except faults.ExecutorError as error:
         is_missing = isinstance(error, faults.NotInstalledError)
         command = install_command("exec") if is_missing else change_command(settings, "executor")

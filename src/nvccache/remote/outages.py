@@ -16,7 +16,7 @@ from nvccache.machine import slots
 from nvccache.values import dataclass
 
 SECONDS = 60.0
-OF_EXECUTOR = "executor-{}"  # the identity of an engine
+OF_EXECUTOR = "executor-{}"  # the identity of an engine or launcher
 OF_WRITING = "{}-rw"  # the identity of a remote for writing: one that is full can still be read
 
 

@@ -46,7 +46,7 @@ def make_executor(config: Config) -> MakeExecutor:
 
 
 class OtherMachines(Executor):
-    """The configured engine, for one call."""
+    """The configured engine or launcher, for one call."""
 
     def __init__(self, call: Compile, where: Endpoint, config: Config) -> None:
         self._call = call
@@ -93,9 +93,15 @@ class OtherMachines(Executor):
         argv = run_stage.argv_to_run(call, stage)
         read = [*call.read_by(stage), *filter(None, [module_id.file_of(stage)])]
         described = work.describe_stage(stage, argv, read, call.plan.scratch, tool, call.environ)
-        from nvccache.remote_execution import engine  # imports grpcio
+        if self._endpoint.is_launcher:
+            from nvccache.remote_execution import prefix
 
-        result = engine.run(self._endpoint, described, handle)
+            directory = self._config.executor_dir
+            result = prefix.run(self._endpoint, described, directory, call.environ, call.store, handle)
+        else:
+            from nvccache.remote_execution import engine  # imports grpcio
+
+            result = engine.run(self._endpoint, described, handle)
         for output, content in self._contents(stage, result):
             if output.role != _NAMES_SCRATCH and _SCRATCH_NAME in content:
                 raise ExecutorError(faults.FAILED, "an output contains the path where it was made")

@@ -9,6 +9,7 @@ import fcntl
 import functools
 import json
 import os
+import shlex
 import sys
 
 import pytest
@@ -124,6 +125,18 @@ def test_stats_count_stages_that_ran_remotely_or_were_cached_there(workspace, en
     assert explained.count(f"  from the action cache of {engine.url}") == 2
     found = json.loads(printed(workspace, "stats", "--json"))["executor"]
     assert (found["sent"], found["came_back"], engine.executed) == (4, 4, 2)
+
+
+def test_stages_run_on_other_machines_through_a_command_such_as_srun(workspace, tmp_path):
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
+    srun.chmod(0o755)
+    workspace.environ["NVCCACHE_EXECUTOR"] = f"prefix:{shlex.quote(str(srun))} -n1 --"
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    assert compile_with(workspace)["cicc"] == ["prefix:srun"]
+    assert_made_by_nvcc(workspace)
+    assert printed(workspace, "explain", "a.o").count("  on prefix:srun") == 2
+    assert json.loads(printed(workspace, "stats", "--json"))["executor"]["came_back"] == 2
 
 
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())

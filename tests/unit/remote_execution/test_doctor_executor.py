@@ -66,6 +66,28 @@ def test_each_fault_of_remote_execution_has_a_sentence():
     assert words - {faults.CANCELLED} == {*outcomes.EXECUTOR_FAULTS}
 
 
+@pytest.mark.parametrize(
+    ("launcher", "folder", "detail"),
+    [
+        ("no-such-launcher -n1", "/", "there is no program `no-such-launcher`"),
+        ("env", "", "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"),
+        ("env", "{0}/file", "`{0}/file` cannot be used: Not a directory"),
+        ("env", "{0}/open", "`{0}/open` is another user's, or writable by everyone"),
+    ],
+)
+def test_a_launcher_without_a_program_or_a_safe_directory_is_reported(tmp_path, launcher, folder, detail):
+    (tmp_path / "file").touch()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (finding,) = findings(f"prefix:{launcher}", NVCCACHE_EXECUTOR_DIR=folder.format(tmp_path))
+    assert (finding.state, finding.details) == (BAD, (detail.format(tmp_path),))
+
+
+def test_a_usable_launcher_is_reported_as_usable(tmp_path):
+    expected = [(GOOD, "`prefix:env` can start stages")]
+    assert found("prefix:env -i", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/made-later") == expected
+
+
 def test_without_the_built_processor_check_remote_execution_is_reported_as_unusable(monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
     (finding,) = findings("grpc://h:1")
