@@ -12,7 +12,7 @@ import stat
 import time
 
 from nvccache import environment
-from nvccache.files import comments, keys, signatures
+from nvccache.files import keys, signatures
 from nvccache.files.presence import (
     WHOLE_STATUS,
     date_and_size,
@@ -136,6 +136,8 @@ class CurrentState:
     def digest_of_code(self, path: str) -> str:
         """The digest of the file without comments; empty if it cannot be read."""
         if path not in self._code_digests:
+            from nvccache.files import comments  # loads re, which most hits do without
+
             try:
                 self._code_digests[path] = comments.digest_of_code(path)
             except (OSError, ValueError):

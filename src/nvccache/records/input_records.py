@@ -9,10 +9,9 @@ A stat signature is only a hint: if it matches, the file is not read again.
 
 from __future__ import annotations
 
-import contextlib
 import os
 
-from nvccache.files import comments, keys, presence, signatures
+from nvccache.files import keys, presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records.facts import ENVIRONMENT_FACTS, FACTS, LIBRARIES, Difference
@@ -342,8 +341,10 @@ def _changed_files(input_record: InputRecord, now: CurrentState) -> Iterator[Dif
 
 
 def _is_changed(path: str, kind: str, digest: str, input_record: InputRecord, now: CurrentState) -> bool:
-    if kind == CODE:  # `#pragma once` takes equal files for one
-        return now.digest_of_code(path) != digest or now.digest(path) in input_record.digests
+    if kind == CODE:  # `#pragma once` takes equal files for one; without comments both digests are the same
+        whole = now.digest(path)
+        is_like_another = input_record.digests.count(whole) > (whole == digest)
+        return now.digest_of_code(path) != digest or is_like_another
     return now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK))
 
 
@@ -353,6 +354,10 @@ def leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
     They count where a date counts, and in all but one of the sources that differ by comments alone: digests
     of the others show whether it has become equal to one of them.
     """
+    import contextlib
+
+    from nvccache.files import comments
+
     paths = paths - {path for path, _ in input_record.dates}
     files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
     sources = [

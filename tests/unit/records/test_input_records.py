@@ -9,7 +9,7 @@ import time
 import pytest
 
 from answering import Answering
-from nvccache.files import signatures
+from nvccache.files import keys, signatures
 from nvccache.records import input_records, record
 from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import InputRecord
@@ -179,3 +179,14 @@ def test_a_record_of_another_user_checks_that_paths_are_readable(place, monkeypa
         os, "access", lambda path, *mode, **named: path != "late" if named else access(path, *mode)
     )
     assert differences(made) == [("unreadable", "late")]
+
+
+def test_a_touched_source_without_comments_is_unchanged_unless_it_equals_another(place):
+    """The digest of its code is that of its content."""
+    made = InputRecord()
+    made.files, made.kinds = ["a.cu", "late/a.h"], input_records.CODE + input_records.SOURCE
+    made.digests = [keys.digest_file(path) for path in made.files]
+    made.signatures = [signatures.UNKNOWN] * 2
+    assert differences(made) == []
+    made.digests[1] = made.digests[0]
+    assert ("changed", "a.cu") in differences(made)
