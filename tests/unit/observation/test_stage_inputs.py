@@ -246,7 +246,7 @@ def test_the_path_search_for_the_tool_is_recorded(place):
     assert kinds(made)["link"] == PROGRAM and made.sought == []
 
 
-def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
+def test_a_tool_identified_by_content_is_an_input_of_the_call(place):
     made = inputs(place).tool_record(subject("bin/ptxas", is_known_by_content=True))
     assert kinds(made) == {"bin/ptxas": PROGRAM}
 

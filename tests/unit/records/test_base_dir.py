@@ -74,13 +74,15 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("-I@/one/build/../x -I@/one//x/ -I@/one/build//x", "-I../x -I..//x/ -I@/one/build//x"),
     ],
 )
-def test_paths_of_inputs_and_include_directories_below_the_base(base: Path, typed: str, given: str) -> None:
+def test_absolute_input_and_include_paths_below_the_base_are_made_relative(
+    base: Path, typed: str, given: str
+) -> None:
     arguments = typed.replace("@", str(base)).split()
     expected = given.replace("@", str(base)).split()
     assert relative_arguments(arguments, str(base), str(base / "one/build")) == expected
 
 
-def test_a_base_directory_may_be_named_by_its_link(base: Path) -> None:
+def test_paths_below_a_base_directory_named_by_its_link_are_made_relative(base: Path) -> None:
     link = base.parent / "link"
     for named in (base, link):
         arguments = [f"{named}/one/src/a.cu"]

@@ -71,13 +71,13 @@ def test_a_directory_with_foreign_files_is_not_used_as_the_cache(toolkit: Toolki
     assert os.listdir(toolkit.folder / "cache") == ["letters"]
 
 
-def test_recaching_finds_nothing_and_stores_all_the_same(toolkit: Toolkit) -> None:
+def test_recaching_runs_every_stage_and_stores_the_results(toolkit: Toolkit) -> None:
     assert stages(toolkit.compile(NVCCACHE_RECACHE="1")) == ALL_RUN
     assert stages(toolkit.compile(NVCCACHE_RECACHE="1")) == ALL_RUN
     assert stages(toolkit.compile()) == ALL_HIT
 
 
-def test_a_cache_that_is_only_read_gets_nothing(toolkit: Toolkit) -> None:
+def test_a_readonly_compile_stores_nothing(toolkit: Toolkit) -> None:
     toolkit.compile(NVCCACHE_READONLY="1")
     assert not (toolkit.folder / "cache").exists()
     toolkit.compile()
@@ -87,7 +87,14 @@ def test_a_cache_that_is_only_read_gets_nothing(toolkit: Toolkit) -> None:
     assert sorted(path for path in (toolkit.folder / "cache").rglob("*")) == before
 
 
-def test_the_limit_is_kept_after_each_call(toolkit: Toolkit) -> None:
+def test_a_readonly_call_that_recaches_runs_every_stage_and_stores_nothing(toolkit: Toolkit) -> None:
+    toolkit.compile()
+    before = sorted((toolkit.folder / "cache").rglob("*"))
+    assert stages(toolkit.compile(NVCCACHE_READONLY="1", NVCCACHE_RECACHE="1")) == ALL_RUN
+    assert sorted((toolkit.folder / "cache").rglob("*")) == before
+
+
+def test_each_call_evicts_down_to_the_size_limit(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", f'const char *a = "{os.urandom(40_000).hex()}";\n')
     toolkit.compile(NVCCACHE_MAX_SIZE="20K")
     assert stages(toolkit.compile()) != ALL_HIT
@@ -121,7 +128,7 @@ def test_a_call_during_which_the_clock_was_set_is_not_recorded(
     assert toolkit.answer() is None
 
 
-def test_why_a_call_was_not_answered_is_written_down(toolkit: Toolkit) -> None:
+def test_the_report_of_a_compile_says_why_it_was_a_miss(toolkit: Toolkit) -> None:
     assert toolkit.compile().causes == ["no earlier compile is recorded"]
     toolkit.write("a.cu", "int b;\n")
     assert toolkit.compile().causes == ["`a.cu` changed"]
