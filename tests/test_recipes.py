@@ -55,6 +55,20 @@ def test_the_github_action_installs_nvccache(workspace: Workspace, wheel: Path, 
     assert "direct_hit" in printed
 
 
+def test_the_github_action_saves_a_directory_and_shows_no_token_unless_told_otherwise() -> None:
+    yaml = pytest.importorskip("yaml")
+    action = yaml.safe_load(ACTION.read_text())
+    assert action["inputs"]["remote"]["default"] == ""
+    conditions = {
+        step["uses"].partition("@")[0]: step["if"] for step in action["runs"]["steps"] if "uses" in step
+    }
+    assert conditions == {
+        "actions/github-script": "startsWith(inputs.remote, 'ghac:')",
+        "actions/cache": "inputs.remote == '' && inputs.save == 'true'",
+        "actions/cache/restore": "inputs.remote == '' && inputs.save != 'true'",
+    }
+
+
 def _run(script: str, environ: dict[str, str]) -> str:
     """As the runner starts bash."""
     argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
