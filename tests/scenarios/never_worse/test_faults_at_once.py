@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -217,6 +218,19 @@ def test_a_signal_ends_all_tools(
         call.wait(PATIENCE)
         assert not [(pid, name_of(pid)) for pid in family if pid in processes_of(workspace)]
         check_ended(workspace, call, signum, expected)
+
+
+def test_sigterm_at_a_random_moment_leaves_no_process(workspace: Workspace) -> None:
+    """Nor scratch files, slots or claims. The moments are the same on every run; the speed is not."""
+    choose = random.Random(7)
+    with ending(workspace):
+        for number in range(4):
+            workspace.write("a.cu", f"__global__ void k(int *p) {{ *p = {number}; }}\n")
+            call = start(workspace, *WORDS, **AT_ONCE)
+            time.sleep(choose.uniform(0, 1))
+            call.terminate()
+            assert end(call).status in (-signal.SIGTERM, 0)
+            check_nothing_is_left(workspace, [call])
 
 
 def test_tools_that_ignore_signals_are_still_killed(
