@@ -118,6 +118,6 @@ def test_file_signatures_survive_writing_and_reading():
 @pytest.mark.parametrize(
     "text", ["1", "1 2 3 4", "1 2 3 4 5 6", "1 2 3 4 x", "1 2 3 4 5.0", "1 2 3 4 0x5", "9" * 6000, "\0"]
 )
-def test_malformed_signature_text_is_refused(text):
+def test_malformed_text_of_file_signatures_is_refused(text):
     with pytest.raises(ValueError):
         signatures.from_text(text)

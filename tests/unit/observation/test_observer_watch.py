@@ -101,7 +101,7 @@ def test_an_observed_tool_has_the_status_and_output_it_has_without(scratch):
     assert "QUOTING_STYLE" in set().union(*(process.variables for process in seen.processes))
 
 
-def test_each_run_has_a_log_of_its_own(scratch):
+def test_each_observed_run_has_a_log_of_its_own(scratch):
     watch = Watch(scratch)
     logs: dict[int, Log] = {}
 

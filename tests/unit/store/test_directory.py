@@ -78,7 +78,7 @@ def test_a_removed_cache_is_made_again_by_the_next_write(root, cache):
 
 
 @pytest.mark.parametrize("target", ["outside", "missing"])
-def test_link_in_place_of_a_file_is_not_followed(root, cache, tmp_path, target):
+def test_a_link_in_place_of_a_cache_file_is_not_followed(root, cache, tmp_path, target):
     cache.prepare()
     (tmp_path / "outside").write_bytes(b"outside")
     for name in (NAME, "locks/0.lock"):

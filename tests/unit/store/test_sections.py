@@ -77,7 +77,7 @@ def test_a_value_without_a_field_and_a_field_without_a_value_are_noticed():
         SCHEMA.encode({name: value for name, value in VALUES.items() if name != "name"})
 
 
-def test_a_damaged_record_is_refused_by_its_schema_or_has_every_field():
+def test_decoding_a_damaged_record_raises_valueerror_or_gives_every_field():
     whole = SCHEMA.encode(VALUES)
     assert [cut for cut in torn(whole) if decoded(cut)] == []
     for record in (*changed(whole), *shuffled(whole, 2000)):
