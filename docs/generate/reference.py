@@ -32,6 +32,7 @@ Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadec
 REMOTE_CREDENTIALS = {
     "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`",
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
+    "rediss": "as for `redis`, encrypted",
     "memcached": "in the URL, or none",
     "https": "in the URL",
     "http": "as for `https`, but anyone on the network can read them",

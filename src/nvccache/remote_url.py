@@ -28,6 +28,7 @@ SCHEMES = {
         ("endpoint", "region", "profile", "anonymous", "virtual_host", "ec2"),
     ),
     "redis": Scheme("redis://host:6379/0?prefix=nvccache", "host", ("prefix", "ttl"), 6379),
+    "rediss": Scheme("rediss://host:6379/0?prefix=nvccache", "host", ("prefix", "ttl"), 6379),
     "memcached": Scheme("memcached://host:11211?prefix=nvccache", "host", ("prefix", "ttl"), 11211),
     "https": Scheme("https://host/path", "host", (), 443),
     "http": Scheme("http://host/path", "host", (), 80),
@@ -116,7 +117,7 @@ def _remote(text: str) -> Remote:
         host, path = host.removeprefix("localhost"), path and f"/{path}"
     if bool(host) != bool(scheme.host) or (name == "file" and not path):
         raise RemoteUrlError(f"has no {scheme.host or 'absolute path'}; write it as `{scheme.example}`")
-    if name == "redis":
+    if name in ("redis", "rediss"):
         path = path or "0"
         if not path.isdecimal():
             raise RemoteUrlError("has a database that is no number; a prefix is `?prefix=`")

@@ -106,6 +106,10 @@ def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -
         from nvccache.remote.shared_directory import SharedDirectory
 
         return SharedDirectory(remote.path)
+    if remote.scheme == "rediss":
+        from nvccache.remote.redis_tls import RedisWithTls
+
+        return RedisWithTls(remote, environ, timeout)
     from nvccache.remote.object_store import ObjectStore
 
     return ObjectStore(remote, environ, timeout)

@@ -6,7 +6,7 @@ import pytest
 
 from faulty_server import FaultyServer, is_silent
 from opened_remotes import NAME, NO_CREDENTIALS, fault_of, opened
-from support import servers_github, servers_memcached, servers_redis
+from support import certificates, servers, servers_github, servers_memcached, servers_redis
 from support.servers_redis import PASSWORD, READER
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
@@ -36,6 +36,43 @@ def test_redis_with_a_database_a_prefix_and_an_expiry(tmp_path):
         assert fault_of(opened(f"redis://{place}", timeout=2).get, NAME, 10) == "bad_credentials"
         writer = opened(f"redis://:{PASSWORD}@{place}", {}, 2)
         assert fault_of(writer.put, "large", CONTENT * 20) == "full"
+
+
+def test_redis_with_tls_and_a_certificate_of_its_own(tmp_path):
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'nvccache[remote]'")
+    authority = certificates.authority(tmp_path / "authority")
+    certificate, key = map(str, authority.sign("server"))
+    port = servers.free_port()
+    options = ["--tls-port", str(port), "--tls-cert-file", certificate, "--tls-key-file", key]
+    options += ["--tls-auth-clients", "no", "--maxmemory", "8mb"]
+    with servers_redis.redis(tmp_path / "redis", *options) as redis:
+        trusted = {"SSL_CERT_FILE": str(authority.certificate)}
+        place = f"localhost:{port}"
+        check_round_trip(f"rediss://:{PASSWORD}@{place}/1?prefix=a/b", trusted)
+        check_round_trip(f"rediss://{place}?ttl=100", {**trusted, "REDISCLI_AUTH": PASSWORD})
+        assert redis.command("KEYS", "*") == NAME
+        assert redis.command("TTL", NAME) in ("99", "100")
+        reader = opened(f"rediss://{READER}:{PASSWORD}@{place}", trusted, 2)
+        assert fault_of(reader.put, NAME, CONTENT) == "bad_credentials"
+        for text, environ, word in (
+            (f"rediss://{place}", trusted, "bad_credentials"),
+            (f"rediss://:wrong@{place}", trusted, "bad_credentials"),
+            (f"rediss://:{PASSWORD}@{place}", {}, "tls"),
+            (f"rediss://:{PASSWORD}@{place}", {"SSL_CERT_FILE": "/nowhere"}, "tls"),
+            ("rediss://localhost:1", trusted, "unreachable"),
+        ):
+            assert fault_of(opened(text, environ, 2).get, NAME, 10) == word, (text, environ)
+        writer = opened(f"rediss://:{PASSWORD}@{place}?ttl=soon", trusted, 2)
+        assert fault_of(writer.put, NAME, CONTENT) == "broken"
+        writer = opened(f"rediss://:{PASSWORD}@{place}", trusted, 2)
+        assert fault_of(writer.put, "large", CONTENT * 20) == "full"
+
+
+def test_a_silent_redis_with_tls_is_a_timeout():
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'nvccache[remote]'")
+    with FaultyServer(is_silent, ends=b"") as server:
+        service = opened(f"rediss://127.0.0.1:{server.port}", timeout=0.2)
+        assert fault_of(service.get, NAME, 10) == "timeout"
 
 
 def test_memcached_with_a_prefix_and_a_limit_of_its_own(tmp_path):
