@@ -20,8 +20,8 @@ from nvccache import config
 from nvccache.files import keys
 from nvccache.records import replay, replay_layout
 from nvccache.records.input_records import InputRecord
+from nvccache.records.levels import Request
 from nvccache.records.products import Answer
-from nvccache.records.request import Request
 from nvccache.store import store
 from nvccache.store.store import Store
 

@@ -22,10 +22,10 @@ from nvccache.explain.miss_reason import Explanation
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.records import levels
 from nvccache.records.base_dir import checkout_of
+from nvccache.records.levels import Request
 from nvccache.records.products import Answer
-from nvccache.records.request import Request
 from nvccache.run import compile as compiling
-from nvccache.run.report import Report
+from nvccache.run.call import Report
 from nvccache.store import store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH

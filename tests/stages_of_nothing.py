@@ -15,7 +15,7 @@ from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import StageRun, State, ToolRun
-from nvccache.store.inflight import Claims
+from nvccache.store.locks import Claims
 
 KEY = "{:064x}"
 FOUND = Entry(LookupKey(KEY.format(0)), InputRecord(), Result())

@@ -24,6 +24,7 @@ AUTO = "auto"  # of base_dir
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 OFF = ("0", "false", "no", "off")
 ON = ("1", "true", "yes", "on")
+_LARGEST_FILE = 1 << 20  # bytes
 
 
 class ConfigError(ValueError):
@@ -263,13 +264,39 @@ def load(environ: Mapping[str, str]) -> Config:
 
 def _in_file(file: str) -> tuple[dict[str, object], list[Problem]]:
     """The settings in the user's file, and its problems."""
-    from nvccache import settings_file
-
     try:
-        values = settings_file.parse(settings_file.read(file))
+        values = parse_file(read_file(file))
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else f"it is not TOML: {error}"
         return {}, [Problem(FILE, f"`{file}` cannot be read: {why}; the defaults are in force")]
     known = {name: value for name, value in values.items() if name in SETTINGS}
     text = f"`{file}`: there is no setting `{{}}`"
     return known, [Problem("unknown", text.format(name), name) for name in values if name not in SETTINGS]
+
+
+def read_file(path: str) -> str:
+    """The text of a file; raises OSError and ValueError. A FIFO or a device must not block a compile."""
+    import stat
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "it is no regular file")
+        text = stream.read(_LARGEST_FILE + 1)
+    if len(text) > _LARGEST_FILE:
+        raise OSError(0, "it is too large")
+    return text.decode("utf-8-sig")
+
+
+def parse_file(text: str) -> dict[str, Any]:
+    """The settings in a text, which has none if it is not TOML: which of its lines were meant is not guessed.
+
+    Raises ValueError and RecursionError.
+    """
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)

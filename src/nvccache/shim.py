@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from nvccache.records.request import Request
+    from nvccache.records.levels import Request
 
 _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modules
@@ -155,8 +155,8 @@ def _cached_compile(
 ) -> int:
     # Imported here, so that a broken installation ends in the real nvcc.
     from nvccache.records import levels
+    from nvccache.records.levels import Request
     from nvccache.records.products import Answer
-    from nvccache.records.request import Request
 
     began = time.monotonic()
     gc.disable()  # a hit creates a few thousand objects and needs them all

@@ -15,9 +15,9 @@ from nvccache import config
 from nvccache.plan.model import OPAQUE
 from nvccache.records import direct
 from nvccache.records.input_records import InputRecord
+from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.records.request import Request
 
 _Commands = list[tuple[str, ...]]
 _UNRECORDED = ("host_link", OPAQUE)

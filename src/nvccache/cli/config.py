@@ -14,7 +14,7 @@ import re
 import click
 
 from nvccache import config as settings
-from nvccache import log, settings_file
+from nvccache import log
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import (
     Failure,
@@ -97,8 +97,8 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
             "there is no settings file, because there is no home directory", "set `XDG_CONFIG_HOME`"
         )
     try:
-        text = settings_file.read(path) if os.path.lexists(path) else ""
-        before = settings_file.parse(text)
+        text = settings.read_file(path) if os.path.lexists(path) else ""
+        before = settings.parse_file(text)
         after = {key: kept for key, kept in before.items() if key != name}
         line = ""
         if value is not None:
@@ -107,7 +107,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
             line = f"{name} = {json.dumps(after[name], ensure_ascii=False)}\n"
         new, is_there = re.subn(rf"(?m)^[\"']?{name}[\"']?\s*=.*\n?", lambda _: line, text, count=1)
         new = new if is_there else line + text  # before any table
-        if settings_file.parse(new) != after:
+        if settings.parse_file(new) != after:
             raise ValueError("the file has it in a form that only you can edit")
         new.encode()  # raises UnicodeEncodeError
     except (OSError, ValueError) as error:

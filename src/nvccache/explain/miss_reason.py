@@ -13,8 +13,8 @@ from nvccache.explain import difference_text, object_record
 from nvccache.explain.object_record import Component, ObjectRecord
 from nvccache.records import direct, record
 from nvccache.records.facts import CurrentState
-from nvccache.records.request import Request
-from nvccache.run.report import Report
+from nvccache.records.levels import Request
+from nvccache.run.call import Report
 from nvccache.store.store import Store
 
 FIRST = "no earlier compile is recorded"

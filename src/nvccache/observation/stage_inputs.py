@@ -13,7 +13,7 @@ from itertools import chain
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
-from nvccache.observation import judge, written_files
+from nvccache.observation import judge
 from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, OTHER, Process, for_all
 from nvccache.observation.observer_log import Observation
@@ -196,7 +196,7 @@ class _StageInputs:
         self._add_files(record)
         for process in self._processes:
             own = self._subject.intermediates or ()
-            written_files.check_products(process, self._call.scratch, own)
+            judge.check_products(process, self._call.scratch, own)
         if self._subject.is_known_by_content:
             self._check_neighbours(record)
         self._call.add_facts(record, self._facts_needed(), self._subject)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from nvccache.commandline.tokens import Argument
     from nvccache.files.keys import KeyComponent
     from nvccache.records.facts import CurrentState
+    from nvccache.records.levels import Request
     from nvccache.records.record import Entry
-    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY = "below_base", "any_directory", "same_directory"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from nvccache import real_nvcc
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass
 from nvccache.records import replay
@@ -20,8 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from nvccache.commandline.invocation import Invocation
     from nvccache.config import Config
-    from nvccache.records.request import Request
+    from nvccache.records.facts import CurrentState
     from nvccache.records.tiered_store import TieredStore
 
 _SAMPLE = 16  # one in about this many hits accounts for the bytes that all add
@@ -107,3 +109,25 @@ def _account_for_added(cache: Store, config: Config) -> None:
 
         added = {shard: size * _SAMPLE for shard, size in cache.added.items()}
         eviction.count_and_limit(cache.directory, added, config.max_size)
+
+
+class Request:
+    """A call, and what is known of it so far."""
+
+    __slots__ = ("arguments", "checkout", "config", "environ", "invocation", "now", "nvcc")
+
+    def __init__(self, nvcc: str, arguments: list[str], environ: dict[str, str], config: Config) -> None:
+        self.nvcc = nvcc
+        self.arguments = arguments
+        self.environ = environ  # the caller's
+        self.config = config
+        self.checkout = ""  # in which nvcc gets relative paths; empty if no base directory is set
+        self.now: CurrentState | None = None  # the state of files in which its records were looked up
+
+    if TYPE_CHECKING:
+        invocation: Invocation  # once parsed
+
+    @property
+    def guarded_environ(self) -> dict[str, str]:
+        """The environment for what this call starts."""
+        return real_nvcc.guarded(self.environ, self.nvcc)

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.files.signatures import Signature
     from nvccache.records.input_records import InputRecord
+    from nvccache.records.levels import Request
     from nvccache.records.products import Answer
     from nvccache.records.replay_layout import Strings
-    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as typed

@@ -13,7 +13,7 @@ import click
 from nvccache.cli import builds
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import WrongUsage, format_ago, say, warn, write_file
-from nvccache.report import page, trace
+from nvccache.report import lanes, page
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
@@ -40,7 +40,7 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     if not build:
         warn("no calls are recorded")
     if trace_file:
-        write_file(trace_file, json.dumps(trace.trace_of(build), allow_nan=False, separators=(",", ":")))
+        write_file(trace_file, json.dumps(lanes.trace_of(build), allow_nan=False, separators=(",", ":")))
     if output or is_opened or not trace_file:
         output = output or PAGE
         before = events.last_build(call for call in calls if build and call.ended < build[0].started)

@@ -18,14 +18,14 @@ from nvccache.plan.model import DependencyFile
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.run import run_stage
-from nvccache.run.report import Report
+from nvccache.run.call import Report
 from nvccache.run.run_stage import LostResultError
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import State
 from nvccache.run.wrappers import PLACES
 from nvccache.store import store
 from nvccache.store.event_line import CACHED, FAILED, HIT, RAN, SHARED, StageEvent
-from nvccache.store.inflight import Claims
+from nvccache.store.locks import Claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from nvccache.plan import build
 from nvccache.records import levels, tiered_store
 from nvccache.records.tiered_store import TieredStore
 from nvccache.run import attempt, query, record_call, wrappers
-from nvccache.run.call import Compile
+from nvccache.run.call import Compile, Report
 from nvccache.run.dry_runs import DryRun
-from nvccache.run.report import Report
 from nvccache.run.run_stage import LostResultError
 from nvccache.store import eviction, store
 from nvccache.store.directory import Directory
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from nvccache.config import Config
-    from nvccache.records.request import Request
+    from nvccache.records.levels import Request
 
     class Explaining(Protocol):
         """Finds why no record answered a compile (explain/), and sets its report's `causes`."""

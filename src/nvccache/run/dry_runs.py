@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Bypass
     from nvccache.observation.observer import Log, Watch
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.request import Request
+    from nvccache.records.levels import Request
     from nvccache.store.store import Store
     from nvccache.toolkit.dryrun import Transcript
 

@@ -16,14 +16,14 @@ from nvccache.records.input_records import UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.run import record_call, wrappers
-from nvccache.run.report import Report
+from nvccache.run.call import Report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.machine.process import Completed
     from nvccache.observation.observer import Watch
     from nvccache.observation.observer_log import Observation
-    from nvccache.records.request import Request
+    from nvccache.records.levels import Request
     from nvccache.store.store import Store
 
 

@@ -28,11 +28,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nvccache.records.levels import Request
     from nvccache.records.record import LookupKey
-    from nvccache.records.request import Request
-    from nvccache.run.call import Compile
+    from nvccache.run.call import Compile, Report
     from nvccache.run.dry_runs import DryRun
-    from nvccache.run.report import Report
     from nvccache.store.store import Store
 
 

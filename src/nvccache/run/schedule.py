@@ -4,7 +4,7 @@ A stage is looked up in the cache directory as soon as everything that it reads 
 there, one job at a time gets it, on a thread of its own that mostly waits:
 
     a query of remote caches
-    waiting for another process that runs the stage now (store/inflight.py)
+    waiting for another process that runs the stage now (store/locks.py)
     an executor, if one is set and no core is idle here (remote_execution/source.py)
     its tool, which needs a slot and enough memory (machine/slots.py)
 
@@ -28,8 +28,8 @@ from nvccache.records.record import Entry
 from nvccache.run import find_stage, publish_stage, run_stage
 from nvccache.run.find_stage import SAME_ID
 from nvccache.run.stage_run import State
-from nvccache.store import inflight
-from nvccache.store.inflight import Wait
+from nvccache.store import locks
+from nvccache.store.locks import Wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nvccache.machine.slots import Slot, Slots
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import MakeExecutor, StageRun, ToolRun, Work
-    from nvccache.store.inflight import Claims
+    from nvccache.store.locks import Claims
 
 _LONG_SECONDS = 0.5  # long compared with a query of a remote
 _POLL_FOR_SLOTS_SECONDS = 0.1
@@ -381,6 +381,6 @@ def _urgency(run: StageRun) -> tuple[int, int]:
 
 def _wait_for(wait: Wait, run: StageRun, handle: Handle) -> None:
     """Wait until another process no longer runs a stage; its result is then looked up in the store."""
-    while (state := wait.poll()) == inflight.HELD and not handle.is_ended:
+    while (state := wait.poll()) == locks.HELD and not handle.is_ended:
         time.sleep(_POLL_SECONDS)
-    run.may_share = state == inflight.FREE
+    run.may_share = state == locks.FREE

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nvccache.run.call import Compile
     from nvccache.run.schedule import Job
     from nvccache.store.event_line import StageEvent
-    from nvccache.store.inflight import Claim
+    from nvccache.store.locks import Claim
 
 
 class State:

@@ -30,7 +30,7 @@ import stat
 
 from nvccache.commandline import host_options
 from nvccache.files import signatures
-from nvccache.observation import judge, shell_text, written_files
+from nvccache.observation import judge, shell_text
 from nvccache.observation.observed_process import HOST
 from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER
 from nvccache.plan.stages.host import has_debug_info
@@ -163,7 +163,7 @@ def early_lookup(objects: Iterable[str], existed: Collection[str], observation: 
     """A clause that names a process that looked up an object's path before writing it; empty if none did."""
     for path in objects:
         for process in observation.processes:
-            if written_files.looks_for_product(process, path, existed=path in existed):
+            if judge.looks_for_product(process, path, existed=path in existed):
                 return f"`{os.path.basename(process.program)}` looks for `{path}`, which it makes"
     return ""
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from nvccache.store import directory as directories
-from nvccache.store import inflight, locks, store
+from nvccache.store import locks, store
 from nvccache.store.directory import TEMPORARY, Directory, NoCacheError, StoreError
 from nvccache.store.event_line import FOLDER as JOURNAL
 from nvccache.values import dataclass
@@ -224,9 +224,9 @@ def sweep(root: Directory, now: float) -> None:
         if not -_AHEAD_SECONDS <= now - file.used <= _STALE_SECONDS:
             with contextlib.suppress(OSError):
                 root.unlink(file.path)
-    for file in _files(root, inflight.FOLDER, _OUTSIDE_BUCKETS):
+    for file in _files(root, locks.RUNNING, _OUTSIDE_BUCKETS):
         with contextlib.suppress(OSError):
-            inflight.remove_abandoned(root, file.path)
+            locks.remove_abandoned(root, file.path)
 
 
 @contextlib.contextmanager

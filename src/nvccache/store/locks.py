@@ -1,6 +1,13 @@
-"""The locks of the cache directory: of the event log, the count of bytes, and the queue of uploads.
+"""The locks of the cache directory: event log, count of bytes, queue of uploads, and stages that are running.
 
 Entries need none: they are written under a temporary name and renamed, and one that is missing is made again.
+
+    $NVCCACHE_DIR/locks/running/<key>    a claim: locked by the process that runs the stage
+
+A process claims a stage only when it can run it at once, and releases the claim when the result has been
+stored or there is none. Waiting processes poll and do other work meanwhile, so there are no deadlocks.
+A holder that dies loses the lock. One may also be suspended, run a tool that does not end, or be on a machine
+that is down: a call waits a minute, then runs the stage as well, and waits for nobody else.
 
 Compiles lock with `flock`; `stats --zero` and folding use filelock, which takes too long to load for a miss.
 To the kernel both are the same lock.
@@ -14,7 +21,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from nvccache.files import flock
+from nvccache.store import directory as directories
 from nvccache.store.directory import Directory
+from nvccache.values import dataclass
 
 FOLDER = "locks"
 _POLL_SECONDS = 0.005
@@ -60,3 +69,92 @@ def with_filelock(descriptor: int) -> bool:
     from filelock import lock_descriptor
 
     return lock_descriptor(descriptor, blocking=False)
+
+
+HELD, FREE, ENDED = "held", "free", "ended"
+RUNNING = f"{FOLDER}/running"
+_WAIT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """This process runs a stage."""
+
+    path: str
+    descriptor: int
+
+
+class Wait:
+    """Another process runs a stage."""
+
+    __slots__ = ("_claims", "_descriptor", "_started")
+
+    def __init__(self, claims: Claims, descriptor: int) -> None:
+        self._claims = claims
+        self._descriptor = descriptor
+        self._started = time.monotonic()
+
+    def poll(self) -> str:
+        """HELD; FREE if the holder died; ENDED if it has released the claim or takes too long."""
+        try:
+            is_locked = not flock.take(self._descriptor)
+            is_removed = not os.fstat(self._descriptor).st_nlink
+        except OSError:
+            return ENDED  # lost by the file server
+        if is_removed or not is_locked:
+            return ENDED if is_removed else FREE
+        if time.monotonic() - self._started < self._claims.patience:
+            return HELD
+        self._claims.patience = 0.0
+        return ENDED
+
+    def close(self) -> None:
+        flock.release(self._descriptor)
+
+
+class Claims:
+    """The claims of this process in one cache directory."""
+
+    def __init__(self, cache: str | Directory) -> None:
+        self.patience = _WAIT_SECONDS  # to wait for another process
+        self._root = directories.at(cache)
+        self._held: set[Claim] = set()
+
+    def take(self, key: str) -> Claim | Wait | None:
+        """Claim a stage; None if that is impossible, and the stage is then run without a claim."""
+        path = f"{RUNNING}/{key}"
+        try:
+            while True:
+                descriptor = open_to_lock(self._root, path)
+                if not flock.take_or_close(descriptor):
+                    return Wait(self, descriptor)
+                if os.fstat(descriptor).st_nlink:
+                    claim = Claim(path, descriptor)
+                    self._held.add(claim)
+                    return claim
+                flock.release(descriptor)  # released between the two calls
+        except OSError:
+            return None
+
+    def release(self, claim: Claim) -> None:
+        """Release a claim when its result is stored or will not be; waiters see that the file is gone."""
+        self._held.discard(claim)
+        with contextlib.suppress(OSError):
+            # If it is gone, as after cleaning, the path may be another process's claim by now.
+            if os.fstat(claim.descriptor).st_nlink:
+                self._root.unlink(claim.path)
+        flock.release(claim.descriptor)
+
+    def release_all(self) -> None:
+        for claim in tuple(self._held):
+            self.release(claim)
+
+
+def remove_abandoned(root: Directory, path: str) -> None:
+    """Remove the file of a claim that no process holds; raises OSError."""
+    descriptor, _ = root.open(path)
+    try:
+        if flock.take(descriptor):
+            root.unlink(path)
+    finally:
+        flock.release(descriptor)

@@ -12,7 +12,7 @@
       journal/                   see events.py
       journal/usage-v5           running count of bytes; see eviction.py
       tmp/                       files that are being written
-      locks/                     see locks.py; for locks/running/ see inflight.py
+      locks/                     see locks.py
 
 Part of the hot path; directory.py opens and writes the files. Entries are immutable: written under a
 temporary name, then renamed, without a lock; a file that does not match its checksum is removed and

@@ -13,7 +13,7 @@ import unprivileged
 from installations import launcher_of_tree
 from nvccache.files import keys
 from nvccache.store import event_line, event_totals, eviction, store
-from nvccache.store.inflight import Claims
+from nvccache.store.locks import Claims
 from nvccache.store.store import RECORD, Store
 from replays import stand_alone
 from scenarios.never_worse.primed_cache import check_compiles, compile_cached

@@ -17,8 +17,8 @@ from nvccache.files.signatures import UNKNOWN
 from nvccache.records import direct, input_records
 from nvccache.records import record as records
 from nvccache.records.input_records import InputRecord
-from nvccache.records.request import Request
-from nvccache.run.report import Report
+from nvccache.records.levels import Request
+from nvccache.run.call import Report
 from nvccache.store import store
 from nvccache.store.store import Store
 

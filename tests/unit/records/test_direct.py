@@ -14,10 +14,10 @@ from nvccache.files import keys
 from nvccache.records import direct, output_names
 from nvccache.records.direct import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
 from nvccache.records.input_records import InputRecord
+from nvccache.records.levels import Request
 from nvccache.records.output_names import Outputs
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.records.request import Request
 
 SCOPES = (BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS)
 DIGEST = keys.digest_bytes(b"object")

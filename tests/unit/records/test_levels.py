@@ -14,9 +14,9 @@ from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay
 from nvccache.records.input_records import SOURCE, InputRecord
+from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, Result
-from nvccache.records.request import Request
 from nvccache.store import eviction, store
 from nvccache.store.store import Store
 

@@ -19,7 +19,7 @@ from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 from nvccache.run import run_stage
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import StageRun, State, ToolRun
-from nvccache.store.inflight import Claims
+from nvccache.store.locks import Claims
 from stages_of_nothing import CICC, DEVICE, PTXAS, execution_of
 
 JOBS = 2  # stages that may be sent at once

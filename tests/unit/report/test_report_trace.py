@@ -8,11 +8,11 @@ import pytest
 
 import made_builds
 from made_builds import call, calls_of, hit, stage
-from nvccache.report import trace
+from nvccache.report import lanes
 
 
 def of(*events):
-    return json.loads(json.dumps(trace.trace_of(calls_of(events)), allow_nan=False))
+    return json.loads(json.dumps(lanes.trace_of(calls_of(events)), allow_nan=False))
 
 
 def check(made):

@@ -18,8 +18,8 @@ from nvccache.plan.model import ANY_WRAPPER, OPAQUE, Stage
 from nvccache.plan.stages.tool import Grammar
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import State, ToolRun
-from nvccache.store import inflight
-from nvccache.store.inflight import Claims
+from nvccache.store import locks
+from nvccache.store.locks import Claims
 from nvccache.values import replace
 from stages_of_nothing import (
     CICC,
@@ -336,7 +336,7 @@ class TestOtherProcesses:
         assert begun(execution) == ["device_preprocess", "host_preprocess"]
 
     def test_a_stage_runs_here_if_the_claiming_call_never_ends(self, root, give_up, monkeypatch):
-        monkeypatch.setattr(inflight, "_WAIT_SECONDS", 0.2)
+        monkeypatch.setattr(locks, "_WAIT_SECONDS", 0.2)
         execution = execution_of(HOST)
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]

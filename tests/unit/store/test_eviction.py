@@ -12,7 +12,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import event_line, eviction, inflight, locks
+from nvccache.store import event_line, eviction, locks
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
@@ -117,7 +117,7 @@ def test_eviction_removes_leftovers_of_killed_calls(root, name, is_swept):
 
 
 def test_eviction_keeps_running_claims_and_the_event_log(root):
-    claim = inflight.Claims(str(root)).take("0" * 64)
+    claim = locks.Claims(str(root)).take("0" * 64)
     event_line.append(str(root), event_line.Event("miss"))
     paths = root / "locks" / "running" / ("0" * 64), root / "journal" / event_line.LOG
     for path in paths:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store.inflight import ENDED, FREE, HELD, Claim, Claims, Wait
+from nvccache.store.locks import ENDED, FREE, HELD, Claim, Claims, Wait
 
 KEY = "0123456789abcdef" * 4
 HOLDER = """
 import sys, time
-from nvccache.store.inflight import Claims
+from nvccache.store.locks import Claims
 claims = Claims(sys.argv[1])
 claim = claims.take(sys.argv[2])
 print("held", flush=True)
