@@ -15,8 +15,6 @@ from pathlib import Path
 
 from installations import launcher_of_tree
 from nvccache.store import directory, store
-from nvccache.store.store import Store
-from nvccache.toolkit import processor
 from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import OLD_ENOUGH, Counters, make_workspace
 
@@ -120,14 +118,6 @@ class Machine:
             shutil.copytree(source, self.workspace.cache / bucket, copy_function=shutil.copy)
 
 
-def record_as_another_class(machine: Machine) -> None:
-    """Make the machine record its processor as one of a made-up class."""
-    cache = Store(str(machine.workspace.cache))
-    cache.add_memo(processor.memo_key(os.confstr("CS_GNU_LIBC_VERSION") or ""), "of another class")
-    for bucket in (store.RECORD, store.REPLAY):
-        shutil.rmtree(machine.workspace.cache / bucket)
-
-
 def two_machines(tmp_path: Path, nvcc: str, other: Other) -> tuple[Machine, Path]:
     """The second, and what the first has in its cache, having compiled the source; the first is gone."""
     first = Machine(tmp_path / "first", nvcc, Other(), "one")
@@ -162,18 +152,6 @@ def test_irrelevant_differences_between_machines_do_not_prevent_hits(tmp_path: P
     counters, made = second.compile(ARCHITECTURES[1], "--no-compress")
     assert not {"cicc", "ptxas", "cudafe"} & counters.ran().keys() or not has_shared_ids
     assert is_alike(made, second.plain(ARCHITECTURES[1], "--no-compress"))
-
-
-def test_another_processor_class_reruns_cicc_and_ptxas_but_not_cudafe(tmp_path: Path, nvcc: str) -> None:
-    first = Machine(tmp_path / "first", nvcc, Other(), "one")
-    second = Machine(tmp_path / "second", nvcc, Other(), "two")
-    first.compile(*ARCHITECTURES)
-    record_as_another_class(first)
-    first.compile(*ARCHITECTURES)
-    second.receive(first.workspace.cache)
-    counters, _ = second.compile(*ARCHITECTURES)
-    assert {"cicc", "ptxas"} <= counters.ran().keys()
-    assert "cudafe" not in counters.ran()
 
 
 def test_a_toolkit_that_lies_elsewhere_shares_its_stages(tmp_path: Path, nvcc: str) -> None:
