@@ -12,7 +12,6 @@ from scenarios.support.cases import (
     check_again,
     made_by_plain,
     value,
-    write,
 )
 from workspaces import Workspace
 
@@ -29,12 +28,6 @@ CASES = {
         files=TWO,
         call=Call("-Ione -Itwo"),
         then=Call("-Itwo -Ione"),
-    ),
-    "an option file of an option file changes": Case(
-        write("more.txt", "-DX=2\n"),
-        ("`more.txt` changed", ANOTHER_VALUE),
-        {**HEADER, "opts.txt": "-O2\n-optf more.txt\n", "more.txt": "-DX=1\n"},
-        Call("-optf opts.txt"),
     ),
     "CPATH is set": Case(
         cause="the environment variable `CPATH` was set",

@@ -84,11 +84,11 @@ def test_wrappers_do_not_see_the_observer_in_ld_preload(workspace: Workspace) ->
     assert workspace.counters().calls["direct_hit"] == 0
 
 
-def test_a_direct_hit_behind_a_wrapper_starts_nothing(workspace: Workspace) -> None:
+def test_a_direct_hit_behind_a_wrapper_starts_no_tool(workspace: Workspace) -> None:
     text = 'options=$(cat {work}/more | tr a-z A-Z)\n"{g++}" $options "$@" || exit\ntrue'
     use_wrapper(workspace, text, files={"more": ""})
     compile_twice(workspace, call(WRAPPED), is_recorded=True)
-    assert processes_of_hit(workspace, call(WRAPPED)) == ["execve"]
+    assert processes_of_hit(workspace, call(WRAPPED)) == ["execve"] * 2, "the launcher and its Python"
 
 
 # When it compiles C++, a line of standard input gives the value of a macro.

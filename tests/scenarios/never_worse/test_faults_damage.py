@@ -78,7 +78,7 @@ def test_after_losing_all_blobs_and_inserting_a_line_the_object_is_correct(
     assert workspace.counters().calls["fault"] == 0
 
 
-MACHINE_OF_INPUT_RECORD = 15
+MACHINE_OF_INPUT_RECORD = 13
 
 
 def test_a_record_with_an_unknown_kind_of_input_is_a_miss(

@@ -22,7 +22,7 @@ class Calls:
         """Whether the dry run of a call was replayed, whose source has been edited."""
         self.count += 1
         workspace, log = self.workspace, self.workspace.directory.parent / "log"
-        workspace.write("a.cu", f"// {self.count}\n__global__ void kernel(int *x) {{ *x = STEP; }}\n")
+        workspace.write("a.cu", f"int edit{self.count};\n__global__ void kernel(int *x) {{ *x = STEP; }}\n")
         log.unlink(missing_ok=True)
         made = by_cache(workspace, *(argv or LINE), cwd=cwd, NVCCACHE_LOG=str(log), **variables)
         assert made.status == 0, made.stderr
