@@ -244,7 +244,13 @@ def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Ite
     """
     within, excepted = tuple({f"{place}/" for place in places}), set(searched)
     names = zip(input_record.directories, input_record.names, strict=True)
-    looked_in = [directory for directory, looked_up in names if looked_up and directory not in excepted]
+    own = os.getcwd() + "/"  # shells look at it by $PWD; it has another name elsewhere
+    looked_in = [
+        directory
+        for directory, looked_up in names
+        if directory not in excepted
+        and any(not own.startswith(f"{os.path.join(directory, name[1:])}/") for name in looked_up)
+    ]
     files = zip(input_record.files, input_record.kinds, strict=True)
     read = [path for path, kind in files if kind != PROGRAM or os.path.dirname(path) not in excepted]
     read += [path for path, _ in input_record.dates]

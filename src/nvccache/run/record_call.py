@@ -12,6 +12,7 @@ import time
 
 from nvccache import passes
 from nvccache.files import elf, presence, signatures
+from nvccache.observation import shell_text
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
@@ -109,11 +110,14 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
 def _sources_without_messages(call: Compile, report: Report) -> set[str]:
     """The preprocessed sources, if the result shows comments of none of them; not the toolkit's.
 
-    Messages quote lines, and a wrapper may read the source.
+    Messages quote lines, and a wrapper that is more than a command with further words may read the source.
     """
     stages = call.plan.stages
-    arguments = [argument for stage in stages if stage.is_preprocessor for argument in stage.argv]
-    has_wrapper = any(stage.wrapper for stage in stages)
+    passes_run = [stage for stage in stages if stage.is_preprocessor]
+    arguments = [argument for stage in passes_run for argument in stage.argv]
+    for name in {stage.argv[0] for stage in passes_run if stage.wrapper}:
+        arguments += shell_text.command_started(toolchain.resolve(name, call.environ.get("PATH", "")))
+    has_wrapper = any(stage.wrapper == ANY_WRAPPER for stage in stages)
     if report.stderr or report.stdout or has_wrapper or any(map(_KEEPS_COMMENTS, arguments)):
         return set()
     toolkit = os.path.dirname(os.path.dirname(os.path.realpath(call.request.nvcc))) + "/"

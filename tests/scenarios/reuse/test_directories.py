@@ -94,6 +94,16 @@ def test_a_unit_with_a_module_id_is_shared_between_checkouts_below_a_base_direct
     assert compile_in(workspace, "q/b", *line, **base).compiled() == {}
 
 
+def test_a_base_directory_works_with_a_script_as_host_compiler(workspace: Workspace) -> None:
+    """A shell looks at its working directory by the absolute name in PWD."""
+    workspace.write("compiler", f'#!/bin/sh\nexec {HOST_COMPILER} -DMORE "$@"\n').chmod(0o755)
+    check_out(workspace, PLAIN, "one", "two")
+    words = ("../src/a.cu", "-I../inc", "-ccbin", str(workspace.directory / "compiler"))
+    settings = {"NVCCACHE_BASE_DIR": str(workspace.directory)}
+    outcomes = [compile_in(workspace, f"{name}/b", *words, **settings).outcome for name in ("one", "two")]
+    assert outcomes == ["miss", "direct_hit"]
+
+
 def test_copies_of_a_unit_in_one_checkout_can_be_linked_together(workspace: Workspace) -> None:
     """They have the same relative paths, but not the same id."""
     check_out(workspace, INTERNAL, "one/p", "one/q")

@@ -8,6 +8,7 @@ import pytest
 
 from scenarios.support.both_ways import rebuild
 from scenarios.support.edits import put
+from scenarios.support.toolkits import HOST_COMPILER
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -39,6 +40,18 @@ def test_a_reworded_comment_is_a_direct_hit(workspace: Workspace, name: str) -> 
     assert rebuild(workspace, "-c", "a.cu").outcome == "direct_hit"
     put(workspace, {name: FILES[name].replace("2", "3").replace("= two", "= 1 + two")})
     assert rebuild(workspace, "-c", "a.cu").outcome != "direct_hit"
+
+
+@pytest.mark.parametrize(("option", "outcome"), [("-DMORE", "direct_hit"), ("-C", "partial_hit")])
+def test_comments_behind_a_script_that_only_adds_options_count_if_these_keep_them(
+    workspace: Workspace, option: str, outcome: str
+) -> None:
+    workspace.write("compiler", f'#!/bin/sh\nexec {HOST_COMPILER} {option} "$@"\n').chmod(0o755)
+    line = ("-c", "a.cu", "-ccbin", workspace.directory / "compiler")
+    put(workspace, FILES)
+    rebuild(workspace, *line)
+    put(workspace, {"a.cu": SOURCE.replace("One", "Another")})
+    assert rebuild(workspace, *line).outcome == outcome
 
 
 @pytest.mark.parametrize("name", COUNTING)
