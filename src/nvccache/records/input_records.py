@@ -354,39 +354,6 @@ def _is_changed(path: str, kind: str, digest: str, input_record: InputRecord, no
     return now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK))
 
 
-def leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
-    """Let comments in these sources not count, in the latest first: those are being edited.
-
-    They count where a date counts, and in all but one of the sources that differ by comments alone: digests
-    of the others show whether it has become equal to one of them.
-    """
-    import contextlib
-
-    from nvccache.files import comments
-
-    paths = paths - {path for path, _ in input_record.dates}
-    files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
-    sources = [
-        (signature[3], index, path, signature)
-        for index, (path, kind, signature) in enumerate(files)
-        if kind == SOURCE and path in paths
-    ]
-    code: dict[str, int] = {}
-    rest = comments.LARGEST
-    for _, index, path, signature in sorted(sources, reverse=True):
-        rest -= signature[2]
-        if rest < 0:
-            break
-        with contextlib.suppress(OSError):
-            digest = comments.digest_of_code(path)
-            if signatures.signature_of(path) == signature:
-                code.setdefault(digest, index)
-    kinds = list(input_record.kinds)
-    for digest, index in code.items():
-        kinds[index], input_record.digests[index] = CODE, digest
-    input_record.kinds = "".join(kinds)
-
-
 def _changed_directories(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
     signed = now.signatures(input_record.directories)
     recorded = input_record.directory_signatures

@@ -6,19 +6,20 @@ what its dry run and its stages were observed to read.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 
 from nvccache import passes
-from nvccache.files import elf, presence, signatures
+from nvccache.files import comments, elf, presence, signatures
 from nvccache.observation import shell_text
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
 from nvccache.plan.stages import tool_of
 from nvccache.records import direct, input_records, products, record, replay
-from nvccache.records.input_records import InputRecord, UnreadableError
+from nvccache.records.input_records import CODE, SOURCE, InputRecord, UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, Result
 from nvccache.run import find_stage, run_stage, wrappers
@@ -40,7 +41,9 @@ _CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
 # Between the clock that can be set and the one that cannot, when the call began.
 _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
 # Or joins what a comment separates, or may do so.
-_KEEPS_COMMENTS = re.compile(r"-CC?|-Wp,.*|-Xpreprocessor|-fdirectives-only|-traditional.*").fullmatch
+_KEEPS_COMMENTS = re.compile(
+    r"-CC?|--comments.*|-Wp,.*|-Xpreprocessor|-fdirectives-only|--?traditional.*|-fplugin.*|--?specs.*|-wrapper|@.*"
+).fullmatch
 
 
 def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:
@@ -103,7 +106,7 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
     dated = {path for run in call.runs for path in run.dated_files}
     inputs.dates = sorted({*inputs.dates, *((path, presence.date_and_size(path)) for path in dated)})
     read_by_others = {*more, *(path for part in parts for path in part.files)}
-    input_records.leave_out_comments(inputs, _sources_without_messages(call, report) - read_by_others)
+    _leave_out_comments(inputs, _sources_without_messages(call, report) - read_by_others)
     return inputs
 
 
@@ -124,6 +127,35 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
     listed = [entry for each in call.intermediates.passes.values() for entry in each.listed]
     own = {os.fsdecode(name) for name, is_system in listed if not is_system}
     return {path for path in own if not os.path.realpath(path).startswith(toolkit)}
+
+
+def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
+    """Let comments in these sources not count, in the latest first: those are being edited.
+
+    They count where a date counts, and in all but one of the sources that differ by comments alone: digests
+    of the others show whether it has become equal to one of them.
+    """
+    paths = paths - {path for path, _ in input_record.dates}
+    files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
+    sources = [
+        (signature[3], index, path, signature)
+        for index, (path, kind, signature) in enumerate(files)
+        if kind == SOURCE and path in paths
+    ]
+    code: dict[str, int] = {}
+    rest = comments.LARGEST
+    for _, index, path, signature in sorted(sources, reverse=True):
+        rest -= signature[2]
+        if rest < 0:
+            break
+        with contextlib.suppress(OSError):
+            digest = comments.digest_of_code(path)
+            if signatures.signature_of(path) == signature:
+                code.setdefault(digest, index)
+    kinds = list(input_record.kinds)
+    for digest, index in code.items():
+        kinds[index], input_record.digests[index] = CODE, digest
+    input_record.kinds = "".join(kinds)
 
 
 def _read_by_dry_run(call: Compile, dry_run: DryRun) -> InputRecord:

@@ -21,6 +21,7 @@ COUNTING = {
     "the date of a source in line tables": (FILES, ("-lineinfo",)),
     "a message that quotes the source": ({**FILES, "a.cu": SOURCE + "#warning so\n"}, ()),
     "comments in preprocessed text": (FILES, ("-Xcompiler", "-C")),
+    "such an option by its long name": (FILES, ("-Xcompiler", "--comments")),
 }
 # Of two such headers the second defines SECOND, unless they are one file to `#pragma once`.
 COPY = "#pragma once\n// One.\n#ifdef FIRST\n#define SECOND\n#endif\n#define FIRST\n"

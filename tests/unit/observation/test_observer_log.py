@@ -125,7 +125,8 @@ def test_relative_paths_count_from_the_directory_of_their_process(observe_one):
 
 
 def test_paths_that_proc_only_renames_are_recorded_by_their_own_names(observe_one):
-    names = ("/proc/self/cwd/a.h", "/proc/thread-self/root/b.h", f"/proc/{ROOT}/cwd/c.h")
+    links = (("self", "cwd/a.h"), ("thread-self", "root/b.h"), (ROOT, "cwd/c.h"))
+    names = [f"/proc/{process}/{path}" for process, path in links]
     found = observe_one(*map(opened, names), "-\t/proc/self/cwd/d.h", "-\t/proc/self/e", directory="/place")
     assert set(found.files) == {"/place/a.h", "/b.h", "/place/c.h"}
     assert found.absent == {"/place/d.h", "/proc/self/e"}
