@@ -12,14 +12,14 @@ from nvccache.store import store
 from workspaces import Workspace
 
 
-def test_the_default_cache_directory_cannot_be_made() -> None:
+def test_no_test_can_create_the_users_default_cache() -> None:
     cache = store.Store(config.load(os.environ).dir)
     cache.add_blob("0" * 64, b"content", compress=False)
     assert "Not a directory" in cache.fault_message
     assert not cache.has_blob("0" * 64)
 
 
-def test_a_child_with_this_environment_has_no_cache_either() -> None:
+def test_subprocesses_of_tests_cannot_reach_the_users_cache() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "nvccache", "clean", "--max-size", "0"], capture_output=True, check=False
     )

@@ -412,7 +412,7 @@ def test_a_build_goes_on_where_python_cannot_be_started(launcher, unstartable, t
     assert text_of(folder / "nvcc", "x", env=named) == f"{real} x\n"
 
 
-def test_a_wrapper_ends_where_python_cannot_be_started(launcher, unstartable, tmp_path):
+def test_a_wrapper_around_nvccache_does_not_loop_if_python_cannot_start(launcher, unstartable, tmp_path):
     """One that has nvccache look for nvcc, and is found first."""
     folder = unstartable(launcher)
     for name, text in (("a", f'exec {folder}/nvccache nvcc "$@"'), ("b", 'echo real "$@"')):

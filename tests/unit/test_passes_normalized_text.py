@@ -135,7 +135,7 @@ def test_lines_moved_around_a_string_do_not_change_the_digest(text):
     assert say(text.format("")) == say(text.format("\n\n")) == say(text.format('# 9 "a.cu"\n')) != ""
 
 
-def test_text_that_can_ask_for_its_position_is_keyed_with_lines():
+def test_text_that_can_query_its_line_or_file_has_no_normalized_digest():
     for place in ("LINE", "FILE", "COLUMN", "source_location"):
         for where in ('# 1 "b.h" 1\n', f'# 1 "/usr/s.h" 1 3 4\n{"int s;" * 500}\n', ""):
             assert say(f'{where}int f(int at = __builtin_{place}());\n# 2 "a.cu" 2\nint x;\n') == ""
@@ -233,7 +233,7 @@ def test_changes_in_a_large_system_header_change_the_digest(was, now):
 @pytest.mark.parametrize(
     ("inside", "has_digest"), [("\n{0}", True), ('\n# 7 "u.h" 2\n{0}', False), ("\n# pragma\n{0}", False)]
 )
-def test_a_raw_string_in_a_large_system_header_is_kept_with_it(inside, has_digest):
+def test_a_raw_string_in_a_large_system_header_changes_the_digest_or_prevents_one(inside, has_digest):
     text = INCLUDING.replace("int s9;", f'auto r = R"x({inside})x";')
     lines = [say(text.format(more)) for more in ("", "\n")]
     assert ("" not in lines) == has_digest

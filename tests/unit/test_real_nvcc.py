@@ -1,4 +1,4 @@
-"""Which real nvcc a call runs: never nvccache itself, and no program twice."""
+"""Which real nvcc a call runs: never nvccache itself, and no nvcc within itself without end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def test_the_real_nvcc_behind_a_shim_is_found(tmp_path, path, case):
         ("nvcc", "bin/.", "bin/./nvcc"), ("link", ".", "./link"), ("link", "", "./link"),
     ],
 )  # fmt: skip
-def test_a_relative_path_stays_as_it_is_typed_or_stands_on_path(tmp_path, monkeypatch, asked, entry, found):
+def test_a_relative_nvcc_path_is_kept_as_typed_or_as_composed_from_path(
+    tmp_path, monkeypatch, asked, entry, found
+):
     _program(tmp_path / "bin" / "nvcc")
     (tmp_path / "link").symlink_to("bin/nvcc")
     monkeypatch.chdir(tmp_path)
@@ -99,7 +101,7 @@ def test_nvccache_itself_is_passed_over_when_looking_for_nvcc(tmp_path, path, mo
     assert find("", "", path) == wanted
 
 
-def test_an_nvcc_that_started_this_call_is_tried_last_and_only_once(tmp_path, path):
+def test_an_nvcc_that_started_this_call_is_tried_after_the_others_and_at_most_three_times(tmp_path, path):
     wrapper, wanted = _program(tmp_path / "one" / "nvcc"), _program(tmp_path / "two" / "nvcc")
     once = guarded(path, find("", "", path))
     assert once[TRIED_VARIABLE] == wrapper and TRIED_VARIABLE not in path

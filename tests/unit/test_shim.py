@@ -37,7 +37,7 @@ STOPPED = "signal.raise_signal(signal.SIGTERM)"
         ("raise OSError", (0, b"goes on\n", True)),
     ],
 )
-def test_signals_but_no_errors_in_a_finalizer_end_the_process(act, expected):
+def test_signals_end_the_process_even_in_a_finalizer_but_errors_do_not(act, expected):
     program = [sys.executable, "-c", PROGRAM.format(act=act)]
     done = subprocess.run(program, capture_output=True, check=False)
     assert (done.returncode, done.stdout, b"OSError" in done.stderr) == expected

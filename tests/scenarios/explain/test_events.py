@@ -41,7 +41,7 @@ def last(place: Workspace) -> Event:
     return list(events.read(str(place.cache)))[-1]
 
 
-def test_a_miss_tells_when_and_where_each_stage_ran_and_a_replay_saves_them(place):
+def test_the_event_of_a_miss_lists_its_stages_with_times_and_that_of_a_hit_the_same_stages(place):
     cold = last(place)
     assert (cold.outcome, cold.sources, cold.directory) == ("miss", ["a.cu"], str(place.directory))
     assert cold.product == str(place.directory / "a.o")

@@ -133,7 +133,7 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page(browser, pages
         assert opened.locator(".skip").get_attribute("href") == "#main"
 
 
-def test_the_keyboard_walks_zooms_and_goes_to_the_list(browser, pages):
+def test_keys_select_stages_zoom_and_open_the_call_in_the_list(browser, pages):
     with browsers.opened(browser, pages("usual")) as opened:
         opened.focus("#lanes")
         announced = []
@@ -168,7 +168,7 @@ def test_report_colours_are_also_distinguished_by_pattern(browser, pages):
         assert len(signs) == len(set(signs)) == len(shapes)
 
 
-def test_the_list_is_filtered_sorted_and_turned(browser, pages):
+def test_the_call_list_is_filtered_sorted_and_paged(browser, pages):
     with browsers.opened(browser, pages("usual")) as opened:
         unfold(opened)
         assert text(opened, "#range") == "1 to 50 of 300"

@@ -191,7 +191,7 @@ class Tree:
         return made.status
 
 
-def test_nothing_is_stale_after_edits(workspace: Workspace, seed: str) -> None:
+def test_no_object_is_stale_after_random_edits(workspace: Workspace, seed: str) -> None:
     tree = Tree(workspace, seed)
     tree.prepare()
     try:

@@ -258,7 +258,7 @@ def test_a_compile_after_a_killed_one_does_not_wait_for_its_tools(
         check_right_afterwards(workspace, expected)
 
 
-def test_a_failure_ends_what_comes_after_it_and_lets_what_comes_before_it_end(
+def test_a_failing_stage_stops_later_ones_but_lets_earlier_ones_finish(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     """The first architecture has a warning, which comes last; the second fails; the third hangs."""

@@ -43,8 +43,12 @@ def holding(folder: Path) -> list[Path]:
     return [path for path in found if not path.is_relative_to(private)]
 
 
-@pytest.mark.parametrize("is_wrapped", [False, True], ids=["", "scripts in front of the compilers"])
-def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace, is_wrapped: bool) -> None:
+@pytest.mark.parametrize(
+    "is_wrapped", [False, True], ids=["the compilers", "scripts in front of the compilers"]
+)
+def test_no_secret_value_is_stored_or_logged_by_a_miss_and_a_hit(
+    workspace: Workspace, is_wrapped: bool
+) -> None:
     workspace.write("a.cu", SOURCE)
     if is_wrapped:
         for name, becomes in (("nvcc", workspace.nvcc), ("g++", shutil.which("g++"))):
@@ -66,7 +70,7 @@ def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace, is
     assert "  also: the environment variable `LANGUAGE` changed\n" in shown
 
 
-def test_no_value_is_logged_by_a_call_that_is_left_to_nvcc(workspace: Workspace) -> None:
+def test_no_secret_value_is_logged_by_a_call_that_is_left_to_nvcc(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     log = workspace.directory / "log"
     argv = ("--no-such-option", "--token", SECRET)
@@ -76,7 +80,7 @@ def test_no_value_is_logged_by_a_call_that_is_left_to_nvcc(workspace: Workspace)
     assert holding(workspace.cache) == []
 
 
-def test_no_value_is_logged_by_a_fault(workspace: Workspace, tmp_path: Path) -> None:
+def test_no_secret_value_is_logged_by_a_fault(workspace: Workspace, tmp_path: Path) -> None:
     """The report of a fault is made to be pasted somewhere."""
     workspace.write("a.cu", SOURCE)
     (tmp_path / "broken").mkdir()

@@ -80,7 +80,9 @@ READERS = {
 
 @pytest.mark.by_default("__builtin_LINE of a device", "a use that no name shows")
 @pytest.mark.parametrize("name", READERS)
-def test_text_that_can_ask_for_its_line_is_keyed_with_lines(workspace: Workspace, name: str) -> None:
+def test_code_that_can_query_its_line_number_is_compiled_again_when_lines_move(
+    workspace: Workspace, name: str
+) -> None:
     """Wherever it does, and whether or not the answer is used."""
     header, device, host = READERS[name]
     put(workspace, {"inc/declared.h": header})

@@ -112,7 +112,7 @@ def compiled(workspace: Workspace, *, cached: bool) -> tuple[object, dict[str, i
     "a shell that is linked statically",
 )
 @pytest.mark.parametrize("which", SCRIPTS)
-def test_an_nvcc_that_is_a_script_runs_each_time_and_its_compile_is_reused(
+def test_an_nvcc_script_gives_its_own_result_and_hits_where_it_can_be_observed(
     workspace: Workspace, which: str
 ) -> None:
     use(workspace, SCRIPTS[which])

@@ -151,7 +151,7 @@ def like_plain(inputs: Workspace, *argv: str, **variables: str) -> Counters:
 
 @pytest.mark.by_default("an edited header", "a header that was looked for", "another nvcc")
 @pytest.mark.parametrize("case", CHANGES)
-def test_a_query_misses_after_its_inputs_change(inputs: Workspace, case: str) -> None:
+def test_a_preprocess_or_dependency_call_misses_after_its_inputs_change(inputs: Workspace, case: str) -> None:
     with_own_nvcc(inputs)
     query, change = CHANGES[case]
     argv = [*query.split(), "a.cu", "-optf", "options.txt", *INCLUDED]

@@ -20,7 +20,7 @@ def lines_read(workspace: Workspace) -> int:
     return done.stdout.count(b"\n")
 
 
-def test_most_headers_are_left_out_but_not_in_a_full_run(
+def test_the_tests_use_a_toolkit_without_most_headers_unless_every_case_is_run(
     workspace: Workspace, real_nvcc: str, request: pytest.FixtureRequest
 ) -> None:
     if Path(workspace.nvcc).parents[1].name.endswith("-whole"):

@@ -199,7 +199,7 @@ def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixe
     assert (found.state, command) == (state, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER" * (state != GOOD))
 
 
-def test_a_directory_without_cuda_or_cmake_has_nothing_to_fix(programs):
+def test_doctor_offers_no_fix_without_cuda_and_rejects_a_directory_without_a_cmake_cache(programs):
     assert doctor.check_build(str(programs)).state == BAD
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/bin/c++\n")
     found = doctor.check_build(str(programs))

@@ -111,7 +111,7 @@ def test_free_memory_is_limited_by_machine_and_cgroups(machine, own, files, free
     assert slots.free_memory() == free
 
 
-def test_a_machine_that_does_not_tell_its_memory_limits_no_tools(machine):
+def test_if_free_memory_is_unknown_no_tool_waits_for_it(machine):
     machine()
     assert slots.has_memory(64 * GIB, 64 * GIB)
 
@@ -126,7 +126,7 @@ def test_memory_promised_to_running_tools_is_not_free(machine):
     ("factor", "size", "is_heavy", "expected"),
     [(72, 200, False, 14464), (72, 10, True, 5 * 1024), (1, 10, False, 74), (256, 1024, True, 262208)],
 )
-def test_a_tool_takes_memory_by_its_input_and_a_heavy_one_as_much_as_the_largest_so_far(
+def test_the_memory_expected_of_a_tool_depends_on_its_input_or_the_largest_tool_so_far(
     monkeypatch, factor, size, is_heavy, expected
 ):
     usage = SimpleNamespace(ru_maxrss=5 << 20)  # KiB

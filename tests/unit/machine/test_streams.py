@@ -27,7 +27,7 @@ def suits(arguments: str, shell: str = '"$@"') -> bool:
         ('"$@" 2>&-', False, False),
     ],
 )
-def test_a_recorded_answer_is_printed_only_where_stdout_and_stderr_are_apart(
+def test_stored_messages_on_both_streams_are_replayed_only_if_stdout_and_stderr_differ(
     tmp_path, monkeypatch, shell, output_alone, both
 ):
     monkeypatch.chdir(tmp_path)

@@ -196,7 +196,9 @@ def test_the_file_that_uses_the_time_macro_is_named_in_the_reason(tmp_path):
     ],
     ids=str,
 )
-def test_what_a_program_asked_of_the_machine_is_an_input_for_its_kind_of_program(seen, topic, programs):
+def test_machine_properties_are_inputs_only_of_programs_whose_result_may_depend_on_them(
+    seen, topic, programs
+):
     found = {program for program in PROGRAMS.split() if topic in topics(process(program, **seen))}
     assert found == set(programs.split())
 
@@ -219,7 +221,7 @@ def test_options_such_as_march_native_make_the_machine_an_input(argv, expected):
 
 
 @pytest.mark.parametrize("program", ["as", "x86_64-linux-gnu-as", "as-2.40"])
-def test_an_assembler_that_asks_for_the_directory_has_it_as_an_input(program):
+def test_an_assembler_that_reads_pwd_depends_on_the_working_directory(program):
     assert topics(process(program, variables=["PWD"])) == {facts.DIRECTORY}
     assert topics(process(program)) == set()
 
@@ -268,7 +270,7 @@ def test_a_shell_may_depend_on_all_variables(text, environ, is_whole):
 
 
 @pytest.mark.parametrize("name", ["MAKELEVEL", "OLDPWD", "SHLVL", "TMPDIR", "_"])
-def test_ignored_variables_count_where_a_script_names_them(name):
+def test_normally_ignored_variables_are_inputs_of_a_script_that_names_them(name):
     assert judge.variables_of(process("sh", "-c", f"eval ${{{name}}}"), {}, False) == {WHOLE, name}
     assert judge.variables_of(process("wrapper", f"x['{name}']"), {}, False) == {WHOLE, name}
     assert judge.variables_of(process("wrapper", "for _ in x", f"X{name}"), {}, False) == {WHOLE}

@@ -65,7 +65,7 @@ PATH=/x
 """
 
 
-def test_other_shell_text_is_not_simple():
+def test_shell_text_that_does_more_than_set_variables_and_start_programs_is_not_simple():
     for text in (*OTHER_TEXTS.strip().split("\n"), "x=se\n${x}t", "ev\\\nal x"):
         assert not simple(text, 'exec g++ "$@"'), text
     assert not is_simple(Process("/bin/sh"), [])
@@ -85,7 +85,7 @@ def test_a_long_shell_text_is_judged_like_a_short_one():
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_simple_shell_text_shows_no_program_a_variable(shell):
+def test_arguments_that_simple_shell_text_passes_depend_on_no_variable(shell):
     """The assumption of the whole module."""
     text = 'X=1\nexport Y="2"\nset -e\nexec printf "%s" X "$@" V'
     assert simple(text)

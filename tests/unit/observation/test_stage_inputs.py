@@ -93,7 +93,7 @@ def test_a_library_that_the_loader_rejected_is_read_too(place):
     assert kinds(made)["early/libx.so"] == LIBRARY
 
 
-def test_where_a_tool_known_by_content_finds_libraries_belongs_to_the_call(place):
+def test_a_new_library_directory_invalidates_the_record_of_a_tool_identified_by_content(place):
     """Its stage may have run in another toolkit, where the record of the stage has looked."""
     of = subject("ptxas", is_known_by_content=True)
     (place / "libc.so.6").touch()
@@ -152,7 +152,7 @@ def test_scratch_files_outputs_and_kernel_files_are_not_recorded_as_inputs(place
     assert not [path for path in recorded if path.startswith((f"{place}/scratch", "/proc"))]
 
 
-def test_dates_of_copies_are_recorded_since_gcc_compares_them(place):
+def test_dates_of_different_files_with_equal_content_are_recorded(place):
     """Not those of empty files, nor of two names of one file."""
     (place / "link.h").symlink_to("b.h")
     for name in ("empty.h", "empty2.h"):
@@ -216,7 +216,7 @@ def test_gcc_colors_is_an_input_only_if_an_option_asks_for_colours(place):
         ("int dependency = 1; // GCC: a dependency", False),
     ],
 )
-def test_a_source_that_compares_dates_has_no_record(place, text, compares):
+def test_a_source_that_may_use_pragma_gcc_dependency_has_no_input_record(place, text, compares):
     (place / "source.cu").write_text(text)
     process = ran(files=["source.cu", "b.h"])
     if compares:

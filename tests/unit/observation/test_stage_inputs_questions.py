@@ -14,7 +14,7 @@ from observed_stages import FILE, changes_since, kinds, place, ran, read_by, sub
 __all__ = ["place"]  # the fixtures
 
 
-def test_the_fact_of_the_working_directory_depends_on_pwd_and_the_real_path(place, monkeypatch):
+def test_another_pwd_or_real_directory_changes_the_recorded_working_directory(place, monkeypatch):
     here = [facts.answer(facts.DIRECTORY, "", {"PWD": pwd}) for pwd in ("/a", "/b")]
     monkeypatch.chdir(place / "bin")
     here.append(facts.answer(facts.DIRECTORY, "", {"PWD": "/a"}))
@@ -33,7 +33,7 @@ def test_constant_folding_by_libm_depends_on_the_processor_class(place, monkeypa
     assert made.machine == [(facts.NATIVE, "", "native")]
 
 
-def test_a_fact_without_answer_leaves_no_input_record(place, monkeypatch):
+def test_a_machine_property_that_cannot_be_read_prevents_an_input_record(place, monkeypatch):
     monkeypatch.setattr(facts, "answer", lambda *_: "")
     with pytest.raises(UnreadableError, match="of the machine"):
         read_by(place, ran("g++", "-march=native"))

@@ -120,7 +120,7 @@ def test_a_file_named_within_a_word_may_be_an_input():
     assert "e.ptx" in found.stages[0].possible_files
 
 
-def test_a_product_that_a_later_stage_checks_is_read_from_the_scratch_directory():
+def test_ptxas_checks_the_scratch_copy_of_ptx_that_is_also_the_output():
     cicc = CICC.replace('"/s/a.ptx"', '"a.ptx"')
     found = planned(DEVICE, cicc, 'ptxas -arch=compute_90 "a.ptx"', argv="-ptx a.cu -o a.ptx")
     made = next(output for output in found.stages[1].outputs if output.destination)
@@ -150,7 +150,7 @@ def test_files_named_by_an_unknown_tool_are_inputs_of_later_stages():
 
 
 @pytest.mark.parametrize("index", range(6))
-def test_without_the_producer_of_an_intermediate_there_is_no_plan(index):
+def test_a_dry_run_where_no_command_writes_an_intermediate_is_bypassed(index):
     bypass = _bypass(*(line for number, line in enumerate(PIPELINE) if number != index))
     assert bypass.reason == "unexplained"
     assert "no command writes" in bypass.detail
@@ -200,7 +200,7 @@ def test_two_commands_that_write_one_file_are_bypassed_as_equal_base_names():
 
 
 @pytest.mark.parametrize("others", [["one/x.cpp", "two/x.cpp"], ["a.cpp"]])
-def test_objects_of_plain_sources_overwrite_none_of_another_input(others):
+def test_inputs_whose_objects_would_have_one_name_are_bypassed(others):
     compiles = [f'gcc -c -x c++ -D__NVCC__ "{name}" -o "/s/{name[-5]}.o"' for name in others]
     device = COMPILE.replace('"a.o"', '"/s/a.o"')
     bypass = _bypass(*PIPELINE[:6], device, *compiles, LINK, argv=f"a.cu {' '.join(others)} -o x")

@@ -39,7 +39,7 @@ def test_a_base_directory_with_a_repository_is_itself_the_checkout(tmp_path: Pat
         assert checkout_of(base, str(cwd)) == str(tmp_path)
 
 
-def test_auto_is_the_outermost_repository(tmp_path: Path) -> None:
+def test_base_directory_auto_is_the_outermost_git_repository(tmp_path: Path) -> None:
     for folder in ("a/.git", "a/submodule/.git", "a/submodule/build", "none"):
         (tmp_path / folder).mkdir(parents=True)
     assert base_of("auto", str(tmp_path / "a/submodule/build")) == str(tmp_path / "a")

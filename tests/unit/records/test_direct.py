@@ -114,7 +114,7 @@ def test_a_hit_writes_its_outputs_under_the_names_of_this_call(line, made, other
     assert (again.result.stdout, again.result.stderr, again.result.seconds) == (b"out\0", b"\xff\n", 2.5)
 
 
-def test_a_record_cannot_decide_which_outputs_are_unlinked_first():
+def test_the_command_line_not_the_record_decides_which_old_outputs_are_unlinked():
     """Otherwise a record could write through a link that nvcc replaces."""
     made = given("a.o")
     made.products = [("a.o", DIGEST, False)]
@@ -153,7 +153,7 @@ def test_a_record_cannot_decide_which_files_are_written(roles):
     assert answer_of(result, WHOLE) is None
 
 
-def test_a_record_without_the_requested_dependency_file_is_no_answer():
+def test_a_record_with_a_missing_or_unrequested_dependency_file_is_no_hit():
     whole = result_of(given("out/a.o", "out/a.d"), WHOLE)
     assert answer_of(whole, "-c a.cu -odir out") is None
     whole.listed = []
@@ -308,7 +308,7 @@ def test_two_checkouts_share_a_key_only_if_prefix_maps_hide_their_paths(
 
 
 @pytest.mark.parametrize("scope", [BELOW_BASE, ANY_DIRECTORY])
-def test_what_a_prefix_map_leaves_of_the_directory_is_in_shared_keys(tmp_path, monkeypatch, scope):
+def test_directory_parts_that_a_prefix_map_leaves_visible_change_shared_keys(tmp_path, monkeypatch, scope):
     """`-ffile-prefix-map=/base/one=.` makes `./build` of one directory, and `./other` of another."""
     found = []
     for folder, old in (("build", ".."), ("other", ".."), ("build", "."), ("build", "../..")):

@@ -91,8 +91,9 @@ def test_file_signatures_that_could_outlive_a_change_are_not_stored(place):
     ("names", "lasts"),
     [([], True), (["-x.h", "-sub"], True), (["dfolder", "-x.h"], True), (["xtool"], False),
      (["+b.h"], False), (["!loop"], False), (["-dangling"], False), (["dsame"], False)],
+    ids=["none", "absent names", "a folder", "a program", "a file", "a loop", "a dangling link", "a link"],
 )  # fmt: skip
-def test_a_directory_signature_replaces_names_whose_changes_it_shows(place, names, lasts):
+def test_a_directory_signature_is_used_only_if_it_shows_every_change_of_the_names(place, names, lasts):
     (place / "listed/dangling").symlink_to("nowhere")
     found = input_records.signature_of_directory("listed", names, time.time_ns() + LATER)
     assert found == (signatures.signature_of("listed") if lasts else signatures.UNKNOWN)
@@ -181,7 +182,7 @@ def test_a_record_of_another_user_checks_that_paths_are_readable(place, monkeypa
     assert differences(made) == [("unreadable", "late")]
 
 
-def test_a_touched_source_without_comments_is_unchanged_unless_it_equals_another(place):
+def test_a_source_without_comments_is_unchanged_unless_another_input_has_equal_content(place):
     """The digest of its code is that of its content."""
     made = InputRecord()
     made.files, made.kinds = ["a.cu", "late/a.h"], input_records.CODE + input_records.SOURCE

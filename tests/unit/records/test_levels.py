@@ -84,7 +84,7 @@ def settle() -> None:
 
 
 @pytest.mark.parametrize(("number", "counted"), [(0, 16), (16, 16), (1, 0)])
-def test_one_hit_in_sixteen_counts_the_bytes_that_hits_add_to_the_cache(place, monkeypatch, number, counted):
+def test_about_one_hit_in_sixteen_updates_the_cache_size(place, monkeypatch, number, counted):
     """Also in a container for one compile, where each call has the same process id."""
     counts = []
     monkeypatch.setattr(levels, "_SAMPLE", 16)
@@ -135,7 +135,7 @@ def test_a_signature_taken_just_after_a_change_is_unknown_however_long_hashing_t
     assert held.signatures == [signatures.UNKNOWN]
 
 
-def test_a_hit_whose_object_was_evicted_is_none_and_leaves_the_old_output(place):
+def test_a_result_whose_object_was_evicted_is_a_miss_and_leaves_the_old_output(place):
     settle()
     answer(place)
     (place / "a.o").write_text("old")
@@ -184,7 +184,7 @@ def test_records_and_blobs_behind_a_hit_are_marked_used_a_few_times_a_day(place,
     assert (os.stat(cache.path(store.BLOB, digest)).st_mtime > 1) == is_marked
 
 
-def test_a_query_whose_result_could_not_be_recorded_is_a_bypass_unless_it_is_known(place):
+def test_in_readonly_mode_a_query_without_a_stored_answer_is_bypassed(place):
     argv = ["-M", "a.cu", "-o", "a.d"]
     assert answer(place, argv, NVCCACHE_READONLY="1").reason == "preprocess_only"
     assert answer(place, argv) is None

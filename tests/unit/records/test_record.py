@@ -103,7 +103,7 @@ def test_a_record_keeps_a_result_for_each_content_of_a_header(header, cache):
     assert valid_entries(cache) == []
 
 
-def test_results_that_share_a_changed_file_are_ruled_out_by_reading_one_of_them(header, cache, monkeypatch):
+def test_results_that_share_a_changed_file_are_ruled_out_together(header, cache, monkeypatch):
     for text in ("int z;\n", "int y;\n", "int w;\n"):
         header.write_text(text)
         add(cache, read(header))

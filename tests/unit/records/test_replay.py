@@ -247,7 +247,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("what", GIVEN)
-def test_what_a_process_was_given_is_part_of_the_caller(what):
+def test_umask_limits_priority_stdin_and_cpus_are_part_of_the_callers_state(what):
     """A script or program behind a wrapper may ask for it."""
     if what == "processors" and len(os.sched_getaffinity(0)) == 1:
         pytest.skip("there is but one")
@@ -313,7 +313,7 @@ def test_a_replay_creates_a_missing_event_log_but_not_its_folder(recorded, cache
     assert not holds(recorded)
 
 
-def test_a_large_event_log_is_left_to_python_to_fold(recorded, cache):
+def test_a_large_event_log_is_left_to_python_to_merge(recorded, cache):
     with open(f"{cache.root}/journal/{event_line.LOG}", "ab") as stream:
         stream.truncate(event_line.LARGE)
     assert not holds(recorded)

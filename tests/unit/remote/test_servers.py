@@ -23,7 +23,7 @@ def check_round_trip(text, environ=NO_CREDENTIALS):
     assert service.get(NAME, len(CONTENT) - 1) is None
 
 
-def test_redis_with_a_database_a_prefix_and_an_expiry(tmp_path):
+def test_redis_stores_objects_in_a_database_with_a_prefix_and_an_expiry(tmp_path):
     with servers_redis.redis(tmp_path / "redis", "--maxmemory", "8mb") as redis:
         place = f"127.0.0.1:{redis.port}"
         check_round_trip(f"redis://:{PASSWORD}@{place}/1?prefix=a/b")
@@ -38,7 +38,7 @@ def test_redis_with_a_database_a_prefix_and_an_expiry(tmp_path):
         assert fault_of(writer.put, "large", CONTENT * 20) == "full"
 
 
-def test_redis_with_tls_and_a_certificate_of_its_own(tmp_path):
+def test_redis_over_tls_needs_a_trusted_certificate_and_the_password(tmp_path):
     pytest.importorskip("redis", reason="redis is not installed: pip install 'nvccache[remote]'")
     authority = certificates.authority(tmp_path / "authority")
     certificate, key = map(str, authority.sign("server"))
@@ -75,7 +75,7 @@ def test_a_silent_redis_with_tls_is_a_timeout():
         assert fault_of(service.get, NAME, 10) == "timeout"
 
 
-def test_memcached_with_a_prefix_and_a_limit_of_its_own(tmp_path):
+def test_memcached_stores_objects_with_a_prefix_up_to_its_size_limit(tmp_path):
     with servers_memcached.memcached(tmp_path / "memcached", "-I", "1m") as url:
         check_round_trip(url)
         check_round_trip(f"{url}2&ttl=100")
@@ -92,11 +92,11 @@ def test_each_request_to_memcached_has_a_connection_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "nowhere.invalid:1"])
-def test_no_memcached_at_all(host):
+def test_a_missing_memcached_server_is_unreachable(host):
     assert fault_of(opened(f"memcached://{host}", timeout=5).get, NAME, 10) == "unreachable"
 
 
-def test_github_never_replaces_an_entry(monkeypatch):
+def test_an_entry_of_the_github_cache_is_never_replaced(monkeypatch):
     with servers_github.actions_cache() as cache:
         for name, value in cache.environ().items():
             monkeypatch.setenv(name, value)
@@ -108,7 +108,7 @@ def test_github_never_replaces_an_entry(monkeypatch):
         assert service.get(NAME, 10) == b"first"
 
 
-def test_github_without_credentials_or_with_wrong_ones(monkeypatch):
+def test_missing_or_wrong_credentials_of_the_github_cache_are_reported(monkeypatch):
     assert fault_of(opened, "ghac://") == "bad_credentials"
     with servers_github.actions_cache() as cache:
         for name, value in cache.environ(token="SECRET").items():

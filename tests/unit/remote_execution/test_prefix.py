@@ -93,17 +93,19 @@ def test_tools_are_copied_once_and_checked(srun):
         ('sed -i "s/--inhibit-cache.*/--inhibit-cache \\/nowhere/" "$2"; exec "$@"', faults.FAILED),
     ],
 )
-def test_each_failure_of_a_launcher_has_its_fault_word(srun, body, word):
+def test_each_failure_of_a_command_like_srun_is_reported_with_its_kind(srun, body, word):
     assert srun.word(body, queue=1.0, deadline=2.0) == word
 
 
-def test_a_launcher_is_found_from_where_the_build_is_or_is_unreachable(srun, tmp_path, monkeypatch):
+def test_a_remote_launcher_may_have_a_relative_path_and_is_unreachable_if_missing(
+    srun, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert srun.run(prefix="./srun").outputs
     assert srun.word(prefix="/nowhere/srun") == faults.UNREACHABLE
 
 
-def test_a_launcher_does_not_read_what_the_build_reads(srun):
+def test_a_remote_launcher_does_not_consume_the_builds_stdin(srun):
     ends = os.pipe()
     os.write(ends[1], b"for the build")
     os.close(ends[1])
@@ -119,7 +121,7 @@ def test_a_launcher_does_not_read_what_the_build_reads(srun):
 
 
 @pytest.mark.parametrize("why", ["open to all", "another user's", "relative", "quote'd", "full"])
-def test_a_directory_that_cannot_be_trusted_or_written_is_not_used(srun, monkeypatch, why):
+def test_a_shared_directory_that_is_unsafe_or_unwritable_is_not_used(srun, monkeypatch, why):
     """Nor one with a name that a launcher's shell reads otherwise."""
     srun.shared.mkdir()
     if why == "open to all":

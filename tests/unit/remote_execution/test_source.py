@@ -102,7 +102,7 @@ def finished(schedule, number=1):
     return schedule._call.runs, schedule._call.events
 
 
-def test_sent_stage_holds_its_claim_but_no_slot_and_is_stored(schedule_of, cache_dir):
+def test_a_stage_run_remotely_keeps_its_claim_takes_no_local_slot_and_is_stored(schedule_of, cache_dir):
     there = FakeMachines()
     schedule = schedule_of(there, DEVICE, CICC, claims=Claims(cache_dir))
     wait_until(schedule, is_sent, 1)

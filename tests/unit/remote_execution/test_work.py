@@ -53,7 +53,7 @@ def test_stages_with_debug_or_unknown_options_are_not_sent(kind, options):
 
 
 @pytest.mark.parametrize("kind", ["cicc", "ptxas"])
-def test_a_variable_that_its_tool_asks_for_keeps_a_stage_here(kind):
+def test_a_stage_is_not_sent_if_a_variable_that_its_tool_reads_is_set(kind):
     found = stage(kind, planned())
     for name in tool_of(kind).variables:
         assert not work.may_be_sent(found, {name: "1"})
@@ -66,7 +66,7 @@ def test_only_variables_that_libc_reads_are_sent():
     assert work.forwarded_variables(environ) == [("GLIBC_TUNABLES", "a=b"), ("LC_ALL", "C")]
 
 
-def test_names_of_the_scratch_directory_are_relative(tmp_path):
+def test_scratch_paths_are_sent_as_relative_paths(tmp_path):
     found = stage("ptxas", planned())
     sent = work.describe_stage(found, found.argv, ["/s/a.ptx"], "/s", TOOL, {})
     assert sent.arguments == ["-arch=sm_80", "-m64", f"{SCRATCH_NAME}/a.ptx", "-o", f"{SCRATCH_NAME}/a.cubin"]
@@ -117,7 +117,7 @@ def test_digests_of_sent_tools_are_remembered_until_the_tools_change(tmp_path, c
 
 @NEEDS_CHECK
 @needs_x86
-def test_the_check_lets_this_processor_pass_and_no_other():
+def test_the_worker_check_rejects_processors_with_other_libm_features():
     checks = work.checks_of(processor.processor_class())
     assert [check.removeprefix("-") for check in checks] == [*processor.USED_BY_LIBM]
 

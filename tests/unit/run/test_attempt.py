@@ -148,7 +148,7 @@ def test_the_dependency_file_is_there_even_if_the_compile_fails(toolkit: Toolkit
     assert report.leave_to_nvcc == "unwritable_output"
 
 
-def test_names_in_the_scratch_directory_are_shown_as_products(toolkit: Toolkit) -> None:
+def test_messages_name_products_instead_of_scratch_files(toolkit: Toolkit) -> None:
     toolkit.write_tool("ptxas", '#!/bin/sh\nfor out; do :; done\necho "wrote $out" >&2\ncat "$3" >"$out"\n')
     report = toolkit.compile()
     assert report.stderr == b"wrote a.cubin\n"

@@ -146,9 +146,11 @@ def test_the_id_that_a_stage_reads_in_a_stub_is_part_of_its_key(cache, tmp_path)
     assert stage_key.key_of(found[0]) != stage_key.key_of(found[1])
 
 
-def test_placeholders_are_replaced_in_stubs_only(files, output):
-    ptx = _write(output("code", "a.ptx"), STUB_PLACEHOLDER.encode())
-    files.read_written(ptx)
-    Path(ptx.path).unlink()
-    assert files.materialise(ptx.path, ptx)
-    assert not Path(ptx.path).exists()  # it counts as on disk, as it was written
+@pytest.mark.parametrize(("role", "name"), [("code", "a.ptx"), ("cudafe1.cpp", "without_stub.cudafe1.cpp")])
+def test_placeholders_are_replaced_only_in_stubs_and_the_text_that_includes_them(
+    files, output, cache, role, name
+):
+    other = output(role, name)
+    expect(files, other, STUB_PLACEHOLDER.encode(), cache)
+    assert files.materialise(other.path, other)
+    assert Path(other.path).read_bytes() == STUB_PLACEHOLDER.encode()

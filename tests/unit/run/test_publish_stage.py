@@ -39,7 +39,7 @@ def test_a_stage_that_names_files_of_its_call_or_asks_the_time_is_not_stored(
     assert tool in stages(toolkit.compile())
 
 
-def test_results_that_name_an_input_product_are_not_stored(toolkit: Toolkit) -> None:
+def test_a_stage_whose_output_names_a_user_file_is_not_stored(toolkit: Toolkit) -> None:
     """Such as ptxas when it checks PTX."""
     toolkit.write("a.cu", "int ptxas_names_the_product;\n")
     pass_and_cicc = (line.format(arch=80, ii="a.ii", ptx="a.cubin", options="") for line in (PASS, CICC))

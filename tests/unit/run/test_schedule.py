@@ -270,7 +270,7 @@ def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch):
     schedule.stop()
 
 
-def test_results_of_other_lines_and_what_was_made_from_them_are_forgotten():
+def test_beginning_again_drops_only_results_of_other_lines_and_their_successors():
     """The rest, here the device's side, stays as it is."""
     execution = execution_of(*PIPELINE, stored={"cudafe"})
     schedule = Schedule(execution, FakeSlots(2), None)

@@ -36,7 +36,7 @@ def test_a_new_cache_directory_holds_its_tag(root, cache):
 @pytest.mark.parametrize(
     "there", ["", "lost+found", ".nvccache-tag-0123", "nvccache-1000", f"{RECORD}/ab", "tmp"]
 )
-def test_a_directory_with_nothing_but_names_of_ours_is_claimed(root, cache, there):
+def test_a_directory_that_holds_only_names_of_nvccache_becomes_a_cache(root, cache, there):
     """Such as what calls have written into a cache while it was removed."""
     (root / there).mkdir(parents=True)
     (root / there / "a.ii").write_text("") if there else None
@@ -60,7 +60,7 @@ def test_another_users_directory_is_neither_read_nor_written(root, there):
     assert _files(root) == before
 
 
-def test_a_tag_that_is_a_link_makes_no_cache(root, tmp_path):
+def test_a_directory_whose_tag_is_a_link_is_not_used_as_a_cache(root, tmp_path):
     Directory(str(tmp_path / "other")).prepare()
     root.mkdir()
     (root / directory.TAG_NAME).symlink_to(tmp_path / "other" / directory.TAG_NAME)

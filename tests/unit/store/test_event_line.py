@@ -15,7 +15,7 @@ from sample_events import event
 MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
 
 
-def test_the_event_log_is_folded_only_once_it_is_large(cache_dir, monkeypatch):
+def test_the_event_log_is_merged_only_once_it_is_large(cache_dir, monkeypatch):
     log = os.path.join(cache_dir, "journal", event_line.LOG)
     assert not event_line.append(cache_dir, MISS)
     monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log))

@@ -92,7 +92,7 @@ def away(text, where=REMOTE, result=RAN):
     return found
 
 
-def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir, folding):
+def test_remote_stages_are_counted_equally_before_and_after_the_log_is_merged(cache_dir, folding):
     """Two stages ran remotely, one of them had been cached there; two were sent but ran locally."""
     call = event("miss", started=1000.0)
     call.stages = [
@@ -120,7 +120,7 @@ def test_a_sum_of_many_times_is_exact_to_the_microsecond():
     assert event_totals.total([call] * 1000)["seconds_spent"] == 100.0
 
 
-def test_the_log_before_the_last_is_added_to_the_totals(cache_dir, folding):
+def test_calls_in_merged_logs_stay_counted(cache_dir, folding):
     for count in (1, 2, 3, 4):
         folding()
         assert misses(cache_dir) == count
@@ -159,7 +159,10 @@ def test_damaged_totals_count_from_zero(cache_dir, damage):
 
 
 @pytest.mark.parametrize(("step", "counted"), [("write", 4), ("rename", 5)])
-def test_fold_that_was_killed_loses_nothing(cache_dir, folding, monkeypatch, step, counted):
+def test_killing_a_call_that_merges_the_log_loses_no_counts_but_may_double_some(
+    cache_dir, folding, monkeypatch, step, counted
+):
+    """Four calls; the one in the older log is in the totals already if the logs could not be exchanged."""
     for _ in range(3):
         folding()
     event_line.append(cache_dir, MISS)
@@ -183,7 +186,7 @@ def test_a_file_in_place_of_the_cache_is_one_error_sentence_for_counts(tmp_path,
         read(str(tmp_path / "file"))
 
 
-def test_read_only_journal_can_be_read_and_not_reset(cache_dir, folding):
+def test_a_read_only_event_log_can_be_read_but_not_reset(cache_dir, folding):
     folding()
     event_line.append(cache_dir, MISS)
     with read_only(cache_dir) as copy:

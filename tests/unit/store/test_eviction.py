@@ -196,11 +196,17 @@ def test_far_above_a_new_limit_all_shards_lose_the_same_share(root, monkeypatch)
     assert sum(_sizes(root)) <= 100 * SIZE and sum(_left(root, digests)) > 75
 
 
-IMPOSSIBLE = [b"many", b"1 2 3", b"0 0" + b" -5" * 16, b"99 0" + b" 7" * 16, b"7 " * 100_000]
+IMPOSSIBLE = {
+    "no number": b"many",
+    "too few": b"1 2 3",
+    "negative": b"0 0" + b" -5" * 16,
+    "no such shard": b"99 0" + b" 7" * 16,
+    "too many": b"7 " * 100_000,
+}
 
 
-@pytest.mark.parametrize("content", [None, *IMPOSSIBLE], ids=range(len(IMPOSSIBLE) + 1))
-def test_a_missing_or_impossible_total_is_counted_again(root, content, monkeypatch):
+@pytest.mark.parametrize("content", [None, *IMPOSSIBLE.values()], ids=["none", *IMPOSSIBLE])
+def test_a_missing_or_impossible_size_total_is_computed_again(root, content, monkeypatch):
     digests = [_add(root, number) for number in range(4)]
     (root / "journal").mkdir()
     if content is not None:
@@ -211,7 +217,7 @@ def test_a_missing_or_impossible_total_is_counted_again(root, content, monkeypat
 
 
 @pytest.mark.parametrize("counted_at", [0, -(10**15), 10**15, 4 * 10**9])
-def test_the_cache_is_counted_again_whatever_the_clock_was(root, counted_at):
+def test_a_wrong_clock_does_not_prevent_the_next_count_of_the_cache(root, counted_at):
     _add(root, 1)
     (root / "journal").mkdir()
     (root / eviction.USAGE).write_text(" ".join(["0", str(counted_at), "7777", *["0"] * 15]))
@@ -220,7 +226,7 @@ def test_the_cache_is_counted_again_whatever_the_clock_was(root, counted_at):
     assert (following, sizes[0]) == (1, 0) and abs(now - time.time()) < 60
 
 
-def test_after_cleaning_the_total_is_right(root):
+def test_the_size_total_is_right_after_pruning_and_removing(root):
     digests = [_add(root, number, age=number) for number in range(9)]
     eviction.prune(str(root), max_bytes=5 * SIZE)
     eviction.remove(str(root), {f"{BLOB}/{digests[0][:2]}/{digests[0]}"})

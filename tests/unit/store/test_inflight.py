@@ -92,7 +92,7 @@ def test_a_call_waits_a_minute_in_all_for_stages_of_other_processes(claims, tmp_
     assert claims.take(KEY).poll() == ENDED
 
 
-def test_claim_of_another_process_in_the_same_place_stays(claims, tmp_path):
+def test_releasing_a_removed_claim_leaves_the_claim_another_process_made(claims, tmp_path):
     """After a cleaning, for example."""
     claim = claims.take(KEY)
     (path,) = files_in(tmp_path)

@@ -49,13 +49,13 @@ print("filelock" in sys.modules)
 """
 
 
-def test_only_folding_loads_filelock(directory):
+def test_filelock_is_imported_only_to_merge_the_event_log(directory):
     """Loading it makes a miss a tenth slower."""
     argv = [sys.executable, "-c", LOADS, directory.path]
     assert subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout == "False\nTrue\n"
 
 
-def test_only_one_process_folds(directory, monkeypatch):
+def test_the_event_log_is_not_merged_while_another_process_holds_its_lock(directory, monkeypatch):
     event_line.append(directory, Event("miss"))
     monkeypatch.setattr(event_line, "LARGE", 1)
     other = Directory(directory.path)

@@ -119,7 +119,7 @@ def test_a_cache_file_renamed_to_another_key_is_not_used(root, cache, bucket, co
     assert found is None
 
 
-def test_a_readonly_store_reads_and_writes_nothing(root, cache):
+def test_a_readonly_store_finds_results_but_writes_and_removes_nothing(root, cache):
     readonly = Store(str(root), is_readonly=True)
     readonly.add_record(RECORD, KEY, BODY)
     readonly.add_blob(DIGEST, CONTENT, compress=True)

@@ -29,7 +29,7 @@ def test_the_processor_class_names_each_feature_that_libm_chooses_by(flag):
         ("", "glibc 2.36"),
     ],
 )
-def test_without_known_libm_choices_the_class_describes_the_whole_processor(alias, version):
+def test_if_libms_choices_are_unknown_the_whole_cpu_is_described(alias, version):
     assert class_in(alias, version) == f"{version}\n{processor.describe()}"
 
 

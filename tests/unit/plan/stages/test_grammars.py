@@ -80,7 +80,7 @@ def test_options_of_gcc_that_make_no_debug_information_are_recognized(words):
 
 
 @pytest.mark.parametrize("word", ["-B/x", "-fplugin=x.so", "-specs=x", "--config=x", "@file", "-wrapper"])
-def test_a_compile_with_programs_that_no_digest_covers_is_not_cached(word):
+def test_gcc_options_that_load_unknown_programs_prevent_caching(word):
     line = ["gcc", "-D__CUDA_ARCH__=800", word, "-c", "/s/a.cudafe1.cpp", "-o", "a.o"]
     found = grammar_of(line)
     assert found and not found.is_cached
