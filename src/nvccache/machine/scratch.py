@@ -37,13 +37,14 @@ _UNQUOTABLE = frozenset('\\"$`\n')
 def choose(environ: Mapping[str, str], cache: str) -> str:
     """The absolute path of a new scratch directory, which is created later.
 
-    Where others could exchange it in TMPDIR, it is in the cache directory.
+    Where others could exchange it in TMPDIR, it is in the cache directory, or else in /tmp: with umask 002
+    the user's own group may write to the first two.
     """
     parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
     if os.path.isdir(parent) and not _is_safe(_of_user(parent)) and os.path.isabs(cache):
         with contextlib.suppress(OSError):
             os.makedirs(cache, 0o700, exist_ok=True)  # it may be the user's first call
-            parent = cache
+            parent = cache if _is_safe(_of_user(cache)) else "/tmp"
     return os.path.join(_of_user(parent), new_name())
 
 

@@ -158,6 +158,7 @@ def test_scratch_directories_are_in_the_cache_if_others_could_exchange_those_in_
     path = Path(scratch.choose(environ, str(cache)))
     assert path.parents[1] == cache and cache.exists()
     spoil(cache)
+    assert Path(scratch.choose(environ, str(cache))).parents[1] == Path("/tmp")
     with pytest.raises(OSError, match="could exchange"):
         scratch.make(str(path))
     assert not path.exists()
