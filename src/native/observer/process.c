@@ -97,31 +97,23 @@ static int is_loaded(const struct dl_phdr_info *object, const ElfW(Phdr) *inner)
 
     for (at = 0; at < object->dlpi_phnum; at++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[at];
-        if (part->p_type == PT_LOAD && part->p_flags & PF_R && inner->p_vaddr >= part->p_vaddr
-            && inner->p_vaddr + inner->p_memsz <= part->p_vaddr + part->p_filesz)
+        if (part->p_type == PT_LOAD && inner->p_vaddr - part->p_vaddr < part->p_filesz)
             return 1;
     }
     return 0;
 }
 
-/* Go programs make system calls directly, even if they are linked with the C library. An ELF note identifies them. */
+/* Go programs make system calls directly, even if they are linked with the C library. A note's name identifies them. */
 static int is_of_go(const struct dl_phdr_info *object)
 {
+    static const char name[] = "\0\0\0Go\0"; /* after the first byte of the note's type */
     int at;
 
     for (at = 0; at < object->dlpi_phnum; at++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[at];
-        const char *start = (const char *)(object->dlpi_addr + part->p_vaddr);
-        const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)start;
-
-        if (part->p_type != PT_NOTE || !is_loaded(object, part))
-            continue;
-        while ((size_t)((const char *)note - start) + sizeof *note + 4 <= part->p_memsz) {
-            const char *name = (const char *)(note + 1);
-            if (note->n_namesz == 4 && !memcmp(name, "Go\0", 4))
-                return 1;
-            note = (const ElfW(Nhdr) *)(name + ((note->n_namesz + 3) & ~3u) + ((note->n_descsz + 3) & ~3u));
-        }
+        if (part->p_type == PT_NOTE && is_loaded(object, part)
+            && memmem((const char *)(object->dlpi_addr + part->p_vaddr), part->p_memsz, name, sizeof name))
+            return 1;
     }
     return 0;
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
+from pathlib import Path
 from subprocess import PIPE
 
 import pytest
@@ -156,6 +158,19 @@ def test_the_observation_is_incomplete_if_a_go_program_was_started(run, tmp_path
     program = compile_c(SOURCE, tmp_path / "go", "-DGO")
     _, found = run(program)
     assert found.incomplete == f"of `{program}` system calls were made past the C library"
+
+
+def test_notes_that_are_not_loaded_are_not_read(run, tmp_path):
+    """The loader reads those aligned to 8 bytes, and crashes itself."""
+    program = Path(compile_c(SOURCE, tmp_path / "go", "-DGO"))
+    image = bytearray(program.read_bytes())
+    (headers,), (count,) = struct.unpack_from("<Q", image, 32), struct.unpack_from("<H", image, 56)
+    for at in range(headers, headers + 56 * count, 56):
+        kind, *_, alignment = struct.unpack_from("<II6Q", image, at)
+        if (kind, alignment) == (4, 4):
+            struct.pack_into("<Q", image, at + 16, 1 << 40)  # the address
+    program.write_bytes(image)
+    complete(run(str(program), "end", "exit"), 7)
 
 
 def test_an_overlong_log_makes_the_observation_incomplete(run, program, tmp_path):
