@@ -12,19 +12,19 @@ import errno
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 import nvccache
+from nvccache import environment
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
 
 @dataclass(slots=True)
@@ -60,6 +60,7 @@ _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
 _MAX_FINAL_READS = 32  # after a tool has ended: twice the largest pipe, since others may keep writing
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def raise_on_stop_signals() -> None:
@@ -110,23 +111,27 @@ def process_tree(pid: int) -> list[int]:
     return tree
 
 
-class Child(subprocess.Popen[bytes]):
-    """A running tool. Adds to its base the CPU time, which the kernel reports when a child is reaped."""
+class Child:
+    """A running tool."""
 
-    cpu = 0.0
-
-    def __init__(self, argv: Sequence[str], **options: Any) -> None:
+    def __init__(self, pid: int, streams: Sequence[int]) -> None:
+        self.pid = pid
+        self.streams = streams  # to read its standard output and error from
+        self.returncode: int | None = None  # its exit code, or minus the signal that ended it
+        self.cpu = 0.0  # seconds, from the kernel when it is reaped
         self._reaping = threading.Lock()
-        super().__init__(argv, **options)
 
     def poll(self) -> int | None:
         return self._reap(os.WNOHANG)
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait until it ends; `timeout` is ignored."""
+    def wait(self) -> int:
         status = self._reap(0)
         assert status is not None
         return status
+
+    def terminate(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
 
     def _reap(self, options: int) -> int | None:
         if self._reaping.acquire(blocking=not options):  # else another thread waits for it
@@ -201,48 +206,65 @@ def run(
 ) -> Completed:
     """Run one tool until it ends; raises OSError if it cannot be started."""
     started = time.monotonic()
-    with _start(argv, environ) as child:
-        try:
-            if handle:
-                handle.attach(child)
-            assert child.stdout
-            assert child.stderr
-            streams = (child.stdout.fileno(), child.stderr.fileno())
-            (stdout, stderr), is_cut_short = _read_output(child, streams)
-        except BaseException:
-            child.terminate()
-            raise
-    seconds = time.monotonic() - started
-    return Completed(child.returncode, stdout, stderr, seconds, child.cpu, is_cut_short)
+    child = _start(argv, environ)
+    try:
+        if handle:
+            handle.attach(child)
+        (stdout, stderr), is_cut_short = _read_output(child)
+    except BaseException:
+        child.terminate()
+        raise
+    finally:
+        for descriptor in child.streams:
+            os.close(descriptor)
+        status = child.wait()
+    return Completed(status, stdout, stderr, time.monotonic() - started, child.cpu, is_cut_short)
 
 
 def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
     """Start a tool with the descriptors that it would inherit from nvcc; raises OSError."""
+    program = argv[0] if "/" in argv[0] else environment.found_on(environ.get("PATH", ""), argv[0])
+    if not program:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
     # Files that this process has opened are closed on exec; those it inherited are for the tools too.
-    options: dict[str, Any] = {"env": dict(environ), "close_fds": False}
-    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes = os.pipe(), os.pipe()
+    actions = []
+    for target, (_, end) in enumerate(pipes, start=1):
+        os.set_inheritable(end, end == target)  # it is if the caller has closed that stream
+        actions.append((os.POSIX_SPAWN_DUP2, end, target))
+
+    def spawn(path: str, words: Sequence[str]) -> int:
+        return os.posix_spawn(path, list(words), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
+
     try:
-        return Child(argv, **options)
-    except OSError as error:
-        import shutil
+        try:
+            pid = spawn(program, argv)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            # A script without #!, as nvcc's shell runs it.
+            pid = spawn("/bin/sh", ["/bin/sh", program, *argv[1:]])
+    except BaseException:
+        for descriptor, _ in pipes:
+            os.close(descriptor)
+        raise
+    finally:
+        for _, descriptor in pipes:
+            os.close(descriptor)
+    return Child(pid, [descriptor for descriptor, _ in pipes])
 
-        script = shutil.which(argv[0], path=environ.get("PATH", ""))
-        if error.errno != errno.ENOEXEC or not script:
-            raise
-    return Child(["/bin/sh", script, *argv[1:]], **options)  # a script without #!, as nvcc's shell runs it
 
-
-def _read_output(child: Child, descriptors: Sequence[int]) -> tuple[list[bytes], bool]:
+def _read_output(child: Child) -> tuple[list[bytes], bool]:
     """The output of a tool until it ends, and whether a process it started can still write more.
 
     Like nvcc, does not wait for the end of the streams: processes that the tool started, such as a compile
     server, may keep them open.
     """
-    written = {descriptor: bytearray() for descriptor in descriptors}
-    still_open = set(descriptors)
+    written = {descriptor: bytearray() for descriptor in child.streams}
+    still_open = set(child.streams)
     end = _pidfd_of(child)
     waiting = select.poll()
-    for descriptor in (*descriptors, end):
+    for descriptor in (*child.streams, end):
         if descriptor >= 0:
             waiting.register(descriptor, select.POLLIN)
     try:
@@ -285,6 +307,8 @@ def _pidfd_of(child: Child) -> int:
 
 def run_attached(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a command with this process's standard streams; returns its exit code, or minus its signal."""
+    import subprocess
+
     with subprocess.Popen(argv, env=dict(environ)) as child:
         try:
             return child.wait()
@@ -301,6 +325,8 @@ def start_detached(
     Make, Ninja, CI jobs and `$(...)` wait for all processes that hold their pipes, locks or jobserver, or are
     in their process group; the new process does neither. It inherits only the descriptors in `pass_fds`.
     """
+    import subprocess
+
     root = os.path.dirname(os.path.dirname(os.path.abspath(nvccache.__file__)))
     dropped = _LOADER_VARIABLES if "nvccache-held" in sys._xoptions else ()
     variables = {

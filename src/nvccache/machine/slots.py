@@ -20,8 +20,8 @@ allocate.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import re
 import resource
 import stat
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,8 @@ _BASES = ("/dev/shm", "/tmp")
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
 _SPARE_BYTES = 256 * _MIB  # for everything else on the machine
-_JOBSERVER = re.compile(r"--jobserver-auth=(\S*)")
+_JOBSERVER = "--jobserver-auth="
+_UNLIMITED = 1 << 62  # bytes; a group of the first version has a larger limit if it has none
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
@@ -105,11 +106,12 @@ def open_jobserver(environ: Mapping[str, str]) -> int:
 
     Earlier versions of make have a pipe, which only recipes that begin with `+` inherit: these use the pool.
     """
-    names = _JOBSERVER.findall(environ.get("MAKEFLAGS", ""))
-    if not names or not names[-1].startswith("fifo:"):
+    flags = [word for word in environ.get("MAKEFLAGS", "").split() if word.startswith(_JOBSERVER)]
+    if not flags or not flags[-1].startswith(f"{_JOBSERVER}fifo:"):
         return -1
     try:
-        descriptor = os.open(names[-1].removeprefix("fifo:"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        path = flags[-1].removeprefix(f"{_JOBSERVER}fifo:")
+        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return -1
     if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
@@ -205,19 +207,29 @@ def has_memory(wanted: int, reserved: int) -> bool:
 
 
 def free_memory() -> int:
-    """Bytes that could be allocated now without swapping; 2**62 if unknown."""
+    """Bytes that could be allocated now without swapping; _UNLIMITED if unknown."""
     available = _value(read("/proc/meminfo"), "MemAvailable:")
     free = [available * 1024] if available is not None else []
+    for directory, limit, usage, cache in _memory_limits():
+        used = read(f"{directory}/{usage}").strip()
+        if used.isdecimal():
+            free.append(limit - int(used) + (_value(read(f"{directory}/memory.stat"), cache) or 0))
+    return min(free, default=_UNLIMITED)
+
+
+@functools.cache
+def _memory_limits() -> list[tuple[str, int, str, str]]:
+    """Control groups with a limit in bytes, its file with their usage, and what can be dropped of that."""
+    limits = []
     for directory in directories("memory"):
-        for limit, usage, cache in (
+        for name, usage, cache in (
             ("memory.max", "memory.current", "inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            highest, used = (read(f"{directory}/{name}").strip() for name in (limit, usage))
-            if highest.isdecimal() and used.isdecimal():
-                dropped = _value(read(f"{directory}/memory.stat"), cache) or 0
-                free.append(int(highest) - int(used) + dropped)
-    return min(free, default=1 << 62)
+            limit = read(f"{directory}/{name}").strip()
+            if limit.isdecimal() and int(limit) < _UNLIMITED:
+                limits.append((directory, int(limit), usage, cache))
+    return limits
 
 
 def _value(text: str, name: str) -> int | None:

@@ -76,8 +76,10 @@ def machine(monkeypatch):
     def make(**files: str) -> None:
         named = {"/" + name.replace("__", "/").replace("_dot_", "."): text for name, text in files.items()}
         monkeypatch.setattr(slots, "read", lambda path: named.get(path, ""))
+        slots._memory_limits.cache_clear()
 
-    return make
+    yield make
+    slots._memory_limits.cache_clear()
 
 
 GROUP = "sys__fs__cgroup__build__memory_dot_"
@@ -103,6 +105,11 @@ OLD_GROUP = "sys__fs__cgroup__memory__a__memory_dot_"
             "4:memory:/a\n1:cpu:/b\n",
             {f"{OLD_GROUP}limit_in_bytes": f"{2 * GIB}\n", f"{OLD_GROUP}usage_in_bytes": f"{GIB}\n"},
             GIB,
+        ),
+        (
+            "4:memory:/a\n",
+            {f"{OLD_GROUP}limit_in_bytes": f"{2**63 - 4096}\n", f"{OLD_GROUP}usage_in_bytes": "0\n"},
+            4 * GIB,
         ),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,19 @@ def test_a_tool_inherits_the_callers_descriptors_and_none_of_nvccache():
         os.close(theirs)
         os.close(ours)
     assert done.stdout == b"theirs\n"
+
+
+CLOSED = """
+import os
+from nvccache.machine import process
+os.closerange(0, 2)
+done = process.run(["sh", "-c", "echo out; echo err >&2"], {"PATH": os.environ["PATH"]})
+os.write(2, done.stdout + done.stderr)
+"""
+
+
+def test_output_is_captured_where_the_caller_has_closed_a_stream():
+    assert process.run([sys.executable, "-c", CLOSED], dict(os.environ)).stderr == b"out\nerr\n"
 
 
 def test_a_run_on_another_machine_is_cancelled_even_if_its_call_ended_before_it_began():
