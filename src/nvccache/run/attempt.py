@@ -220,6 +220,6 @@ def _executor(config: Config) -> MakeExecutor | None:
         return None
     import importlib
 
-    source = importlib.import_module("nvccache.remote_execution.source")
-    make_executor: MakeExecutor = source.make_executor(config)
+    executor = importlib.import_module("nvccache.remote_execution.executor")
+    make_executor: MakeExecutor = executor.make_executor(config)
     return make_executor

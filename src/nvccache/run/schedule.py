@@ -5,7 +5,7 @@ there, one job at a time gets it, on a thread of its own that mostly waits:
 
     a query of remote caches
     waiting for another process that runs the stage now (store/locks.py)
-    an executor, if one is set and no core is idle here (remote_execution/source.py)
+    an executor, if one is set and no core is idle here (remote_execution/executor.py)
     its tool, which needs a slot and enough memory (machine/slots.py)
 
 Results are stored while there is nothing else to do, after the stages that need them have started.

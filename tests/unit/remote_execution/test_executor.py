@@ -13,7 +13,7 @@ from hand_made_plans import COMPILE, CUDAFE, FATBINARY, HOST
 from nvccache import config, endpoint
 from nvccache.machine import slots
 from nvccache.machine.process import Completed
-from nvccache.remote_execution import engine, faults, source, work
+from nvccache.remote_execution import engine, executor, faults, work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 from nvccache.run import run_stage
@@ -27,15 +27,15 @@ JOBS = 2  # stages that may be sent at once
 
 @pytest.fixture(autouse=True)
 def few_slots(monkeypatch):
-    monkeypatch.setattr(source, "_JOBS", JOBS)
+    monkeypatch.setattr(executor, "_JOBS", JOBS)
 
 
 def machines_of(call, **variables):
     variables = {"HOME": "/", **variables}
-    return source.OtherMachines(call, endpoint.parse("grpc://engine:1"), config.load(variables))
+    return executor.OtherMachines(call, endpoint.parse("grpc://engine:1"), config.load(variables))
 
 
-class FakeMachines(source.OtherMachines):
+class FakeMachines(executor.OtherMachines):
     """A sent stage ends when `home` is set, or immediately with `error`."""
 
     def __init__(self, error=None, **variables):

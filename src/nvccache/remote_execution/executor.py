@@ -1,4 +1,4 @@
-"""Other machines as a source of results: which stages are sent, and whether a result is accepted.
+"""Other machines, as the executor of a call: which stages are sent, and whether a result is accepted.
 
 A stage is sent if no core is idle here. Meanwhile it keeps its claim, but no local slot and no memory. If it
 gets no result, it runs here, and nothing is sent for a while (remote/outages.py).
