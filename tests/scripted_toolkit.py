@@ -120,7 +120,7 @@ class Toolkit:
         time.sleep(OLD_ENOUGH)
 
     def will_do(self, *lines: str, messages: str = "") -> None:
-        """What nvcc is to say that it would do."""
+        """What nvcc is to say that it would do; a compile is recorded only after another `write`."""
         self.transcript.write_text(messages + "".join(f"#$ {line}\n" for line in lines))
 
     def store(self) -> Store:

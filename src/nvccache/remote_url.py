@@ -52,7 +52,7 @@ class Remote:
     scheme: str
     host: str  # or the bucket, or the container; empty for a directory
     port: int  # 0 if the scheme has none
-    path: str  # without leading and trailing slashes; for a directory, an absolute path
+    path: str  # without leading and trailing slashes; of `file`, an absolute path
     user: str
     password: str
     options: dict[str, str]

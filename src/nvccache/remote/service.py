@@ -15,7 +15,7 @@ from nvccache.remote_url import Remote
 
 
 class Service(ABC):
-    """Thread-safe. Both methods raise ServiceError."""
+    """Thread-safe. Both methods raise ServiceError. Names are relative paths (envelope.py)."""
 
     @abstractmethod
     def get(self, name: str, most: int) -> bytes | None:

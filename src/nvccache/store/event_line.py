@@ -8,8 +8,9 @@ separated by tabs. The first fields are those that are known only when a call en
 launcher writes them before the rest, which Python has prepared. Separators in texts are percent-encoded.
 
 Event, StageEvent and RemoteUse are tables: each annotated name is a field, and the type of its default says
-how it is written. If a table changes, so does the version in the name of the log: lines of other versions
-are not read.
+how it is written. If a table changes, so does the version in the names of the logs: lines of other
+versions are not read. So do those of store.REPLAY, whose records hold the end of a line, and, if StageEvent
+changes, of store.RECORD, whose results hold stages.
 """
 
 from __future__ import annotations

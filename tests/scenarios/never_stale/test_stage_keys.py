@@ -64,7 +64,7 @@ class Stages:
         self.store = Store(str(workspace.cache))
         self.usual: dict[str, tuple[str, ...]] = {}  # keys of `-c a.cu -o a.o`
 
-    def plan(self, *arguments: str, **variables: str) -> tuple[plan.Plan, dict[str, str]]:
+    def plan(self, *arguments: str, **variables: str) -> tuple[Plan, dict[str, str]]:
         environ = {**self.workspace.environ, **variables}
         parsed = invocation.parse([*arguments, *HOST_OPTIONS], environ)
         assert isinstance(parsed, invocation.Invocation), parsed
@@ -80,7 +80,7 @@ class Stages:
         return self.keys_of(*self.plan(*arguments, **variables))
 
     def keys_of(
-        self, planned: plan.Plan, environ: Mapping[str, str], digest: str = "same", cwd: str = "/cwd"
+        self, planned: Plan, environ: Mapping[str, str], digest: str = "same", cwd: str = "/cwd"
     ) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
         for stage in planned.stages:
