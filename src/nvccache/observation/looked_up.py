@@ -47,9 +47,19 @@ class CallNames:
         directory, name = os.path.split(path)
         missing = self._missing.get(directory)
         if missing is None:
-            missing = ("", "") if os.path.isdir(directory or ".") else self.place_of(directory)
-            self._missing[directory] = missing
+            missing = self._missing[directory] = self._missing_part_of(directory)
         return missing if missing[1] else (directory or ".", name)
+
+    def _missing_part_of(self, directory: str) -> tuple[str, str]:
+        """As `place_of`, for a directory; empty strings if it is there.
+
+        Begins at the top: most directories of a search path lack the first part of a header's name.
+        """
+        if not directory.strip("/"):
+            return "", ""
+        place = self.place_of(directory)
+        is_there = not self._missing[os.path.dirname(directory)][1] and os.path.isdir(directory)
+        return ("", "") if is_there else place
 
     def name_of(self, path: str) -> tuple[str, str, str]:
         """The state of a path; the directory that decides it; and there, the state and name in one string.
@@ -58,13 +68,12 @@ class CallNames:
         """
         decided = self._names.get(path)
         if decided is None:
-            state = self.state(path)
             directory, name = self.place_of(path)
-            whole = f"{directory}/{name}"
-            if name:
-                is_all = whole == path
-                name = (state if is_all else self.state(name if directory == "." else whole)) + name
-            decided = self._names[path] = (state, directory, name)
+            whole = name if directory == "." else f"{directory.rstrip('/')}/{name}"
+            deciding = self.state(whole)
+            # Below what is absent, everything is.
+            state = deciding if whole == path or deciding == ABSENT else self.state(path)
+            decided = self._names[path] = (state, directory, name and deciding + name)
         return decided
 
     def is_link(self, path: str) -> bool:
