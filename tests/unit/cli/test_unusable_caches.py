@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache import outcomes
+from nvccache import config, outcomes
 from nvccache.store import event_line, eviction
 from nvccache.store.store import Store
 from sample_events import event
@@ -34,6 +34,12 @@ def test_stats_work_and_clean_fails_on_a_read_only_cache(nvccache, used_cache):
     error = f"Error: cannot reset the counts in `{copy}/journal`: Permission denied\n"
     assert zeroed.stderr.endswith(error)
     assert cleaned.output.startswith("Error: ") and cleaned.output.endswith("Permission denied\n")
+
+
+def test_without_a_home_directory_stats_show_an_empty_cache(nvccache, monkeypatch):
+    monkeypatch.setattr(config, "home_of", lambda environ: "")
+    store = nvccache.json("stats", NVCCACHE_DIR="")["store"]
+    assert (store["bytes"], store["entries"]) == (0, 0)
 
 
 def test_commands_report_an_unreadable_cache_in_one_sentence(nvccache, used_cache):

@@ -230,7 +230,9 @@ def test_options_in_nvcc_flags_variables_decide_mode_and_bypass():
 def test_irremovable_options_in_nvcc_flags_variables_cause_a_bypass(name):
     assert _reason("-c", "a.cu", **{name: "-t 4"}) == "irremovable_option"
     assert _reason("-c", "a.cu", **{name: "-time x"}) == "time_report"
-    assert _reason("-c", "a.cu", **{name: '-DX="a\\"b"'}) == "unreadable_environment"
+    found = parse(["-c", "a.cu"], {name: '-DX="a\\"b"'})
+    expected = ("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
+    assert (found.reason, found.detail) == expected
 
 
 def test_an_option_on_the_command_line_takes_no_value_from_a_flags_variable():

@@ -34,9 +34,9 @@ def odd_input_record(name: str) -> InputRecord:
     return made
 
 
-@pytest.mark.parametrize("name", ["new\nline", "\udcff\udc80", "-minus"])
-def test_input_records_with_odd_file_names_survive_encoding(name):
-    made = odd_input_record(name)
+@pytest.mark.parametrize("name", ["new\nline", "\udcff\udc80", "-minus", ""])
+def test_input_records_without_files_and_with_odd_names_survive_encoding(name):
+    made = odd_input_record(name) if name else InputRecord()
     found = input_records.decode(input_records.encode(made))
     for field in {*InputRecord.__slots__} - {"cache_signatures"}:
         assert getattr(found, field) == getattr(made, field), field

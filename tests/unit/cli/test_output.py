@@ -1,0 +1,26 @@
+"""The forms of sizes and times that commands print."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache.cli import output
+
+ago, at, seconds, size = output.format_ago, output.format_time, output.format_seconds, output.format_size
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "text"),
+    [
+        (seconds, 0.00049, "0 s"), (seconds, 0.0005, "0 ms"), (seconds, 0.9994, "999 ms"),
+        (seconds, 0.9995, "1.00 s"), (seconds, 59.99, "59.99 s"), (seconds, 60, "1 min 0 s"),
+        (seconds, 3599.9, "59 min 59 s"), (seconds, 7384, "2 h 3 min"),
+        (ago, 1.9, "just now"), (ago, 2, "2 s ago"), (ago, 90061, "1 day ago"),
+        (ago, 86399.9, "23 h 59 min ago"), (ago, 2 * 86400, "2 days ago"),
+        (size, 0, "0 bytes"), (size, 1, "1 byte"), (size, 1023, "1023 bytes"),
+        (size, 1024, "1.0 KiB"), (size, 1 << 20, "1.0 MiB"), (size, 5 << 50, "5120.0 TiB"),
+        (at, 1e20, "an unknown time"),
+    ],
+)  # fmt: skip
+def test_sizes_and_times_are_printed_in_units_that_suit_them(form, value, text):
+    assert form(value) == text
