@@ -13,12 +13,13 @@ names.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from multiprocessing.pool import ThreadPool
+from queue import Empty, SimpleQueue
 from typing import TypeGuard
 
 from nvccache import config, log, remote_url
@@ -84,25 +85,34 @@ class Sender:
         """Send items, and take those out of the queue that are done: all, unless the remote fails."""
         if not items or self.fault:
             return
-        pool = ThreadPool(min(_AT_ONCE, len(items)))  # of daemons: the process can end before a request does
+        waiting = deque(items)
+        results: SimpleQueue[tuple[Item, int, Exception | None]] = SimpleQueue()
+
+        def send_waiting() -> None:
+            with contextlib.suppress(IndexError):
+                while True:
+                    results.put(self._attempt(waiting.popleft()))
+
         try:
             self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
-            results = pool.imap_unordered(self._attempt, items)
+            for _ in range(min(_AT_ONCE, len(items))):
+                # No ThreadPool, which needs /dev/shm. Daemons: the process can end before a request does.
+                threading.Thread(target=send_waiting, daemon=True).start()
             for _ in items:
-                item, size, error = results.next(_STALL_SECONDS)
+                item, size, error = results.get(timeout=_STALL_SECONDS)
                 if error and _is_of_remote(error):
                     raise error
                 self.refused += error is not None
                 self.objects += size > 0
                 self.bytes += size
                 uploads.remove(self._root, self._remote.identity, item)
-        except (ServiceError, multiprocessing.TimeoutError) as error:
+        except (ServiceError, Empty) as error:
             self.fault = error if isinstance(error, ServiceError) else ServiceError("timeout")
             if self.fault.is_lasting:
                 identity = outages.OF_WRITING.format(self._remote.identity)
                 outages.begin(identity, self.fault.word, self.fault.text)
         finally:
-            pool.terminate()
+            waiting.clear()
 
     def _attempt(self, item: Item) -> tuple[Item, int, Exception | None]:
         """The item with the bytes sent, or with the error."""
