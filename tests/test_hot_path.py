@@ -34,7 +34,7 @@ OURS = """
 """
 DIRECT = {*BUILT_IN, *LIBRARIES, "nvccache", *(f"nvccache.{name}" for name in OURS.split())}
 # What a miss does without: each takes as long to load as many of our own modules.
-TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
+TOO_SLOW = set("dataclasses hashlib inspect json locale selectors shutil subprocess tempfile typing".split())
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]
 # Whether the setting can be understood; nothing that asks.
 OF_REMOTES = ["nvccache.remote_url", "nvccache.values"]
@@ -116,8 +116,9 @@ def test_a_direct_hit_imports_only_the_listed_modules(workspace, compiled, remot
     assert not modules_of_call(workspace, compiled, "direct_hit"), "it is recorded for the launcher"
 
 
-def test_a_miss_loads_nothing_that_is_slow_to_load(workspace, compiled):
+def test_a_miss_and_a_stage_hit_load_nothing_that_is_slow_to_load(workspace, compiled):
     workspace.write("x.h", "#pragma once\nint added;\n")
     found = modules_of_call(workspace, compiled, "partial_hit")
     assert "nvccache.observation.stage_inputs" in found
     assert not found & TOO_SLOW
+    assert not modules_of_call(workspace, [*compiled, "-DUNUSED"], "stage_hit") & TOO_SLOW

@@ -17,16 +17,15 @@ mostly not needed.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from nvccache.files import keys
+from nvccache.store import sections
 from nvccache.values import dataclass
 
 # Everything that reads its line or its file's name, such as std::source_location, is declared with these.
 _POSITION_READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
-_PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # not escaped in markers
 # What may begin a raw string, with its delimiter; a quotation mark is found faster than `R"`.
 _RAW_STRING = re.compile(rb'"(?<=R")(?=([^()\\\s]{0,16})\()')
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
@@ -47,7 +46,8 @@ _DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*
 # The text of one file after a line marker, and from the marker the quoted name and the flags; or of system
 # headers, with their markers and no such name.
 _Piece = tuple[bytes, bytes]
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_ESCAPE = rb"(?s)\\([0-7]{3}|.)"
+_KIND = "pass-1"
 
 
 def meaning_of(text: bytes) -> str:
@@ -141,8 +141,8 @@ class Pass:
 
     def encoded(self) -> bytes:
         """The form stored in a result."""
-        rows = [[name.decode("latin-1"), is_system] for name, is_system in self.listed]
-        return json.dumps([rows, self.meaning, self.is_absolute]).encode()
+        names = [b"%d%s" % (is_system, name) for name, is_system in self.listed]
+        return sections.pack(_KIND, [self.meaning.encode(), b"%d" % self.is_absolute, *names])
 
 
 def facts_of_text(preprocessed: bytes) -> Pass:
@@ -153,12 +153,9 @@ def facts_of_text(preprocessed: bytes) -> Pass:
 
 def decoded(facts: bytes) -> Pass:
     """The inverse of `Pass.encoded`; raises ValueError."""
-    try:
-        rows, meaning, is_absolute = json.loads(facts)
-        listed = tuple((str(name).encode("latin-1"), bool(is_system)) for name, is_system in rows)
-    except (TypeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
-    return Pass(listed, str(meaning), is_absolute is True)
+    meaning, is_absolute, *names = sections.unpack(_KIND, facts)
+    listed = tuple([(name[1:], name[:1] == b"1") for name in names])
+    return Pass(listed, meaning.decode(), is_absolute == b"1")
 
 
 def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
@@ -205,4 +202,4 @@ def unescaped(name: bytes) -> bytes:
         escaped = match.group(1)
         return bytes([int(escaped, 8) & 255]) if len(escaped) == 3 else escaped
 
-    return _ESCAPE.sub(plain, name)
+    return re.sub(_ESCAPE, plain, name)

@@ -10,12 +10,13 @@ import re
 
 HIDDEN = "…"
 # A macro's name with its parameters; a blank or "=" separates it from its value.
-_MACRO = re.compile(r"""(?<![^\s,"'=])(?:-D|--define-macro=)[\s"']*[^\s"'=(]*(?:\([\w\s,.$]*\))?=?""")
+_OPTIONS = ("-D", "--define-macro=")
+_MACRO = r"""(?<![^\s,"'=])(?:-D|--define-macro=)[\s"']*[^\s"'=(]*(?:\([\w\s,.$]*\))?=?"""
 
 
 def hide(text: str) -> str:
     """A text up to the value of its first macro."""
-    macro = _MACRO.search(text)
+    macro = re.search(_MACRO, text) if any(option in text for option in _OPTIONS) else None
     return text[: macro.end()] + HIDDEN if macro and macro.end() < len(text) else text
 
 

@@ -18,9 +18,7 @@ from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
 
 _LINE = "the command line"
-_TARGETS = re.compile(
-    r"--?(?:gencode|generate-code|(?:gpu-)?(?:arch(?:itecture)?|code))\b|-D__CUDA_ARCH_LIST__="
-)
+_TARGETS = r"--?(?:gencode|generate-code|(?:gpu-)?(?:arch(?:itecture)?|code))\b|-D__CUDA_ARCH_LIST__="
 _KIND_WORDS = {PROGRAM: "the program ", LIBRARY: "the library "}
 
 
@@ -75,7 +73,7 @@ def _argument_clauses(added: Sequence[Part], removed: Sequence[Part]) -> list[st
 
 def _targets_in(texts: Iterable[str]) -> set[str]:
     """The architectures that options name: `80` for `-gencode arch=compute_80,code=sm_80`."""
-    options = " ".join(text for text in texts if _TARGETS.match(text))
+    options = " ".join(text for text in texts if re.match(_TARGETS, text))
     lists = re.findall(r"_LIST__=([\d,]+)", options)
     return {
         *re.findall(r"\bsm_(\d+[a-z]?)", options),
@@ -84,7 +82,7 @@ def _targets_in(texts: Iterable[str]) -> set[str]:
 
 
 def _has_no_target(text: str) -> bool:
-    return not _TARGETS.match(text)
+    return not re.match(_TARGETS, text)
 
 
 def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str, str]) -> list[str]:

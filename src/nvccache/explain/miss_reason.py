@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 
 from nvccache import outcomes
-from nvccache.explain import difference_text, object_record
+from nvccache.explain import object_record
 from nvccache.explain.object_record import Component, ObjectRecord
 from nvccache.records import direct, record
 from nvccache.records.facts import CurrentState
@@ -68,6 +68,8 @@ class Explanation:
         base = object_record.find(self._objects[0], cache) if self._objects else None
         if not base:
             return [_READONLY if cache.is_readonly else FIRST]
+        from nvccache.explain import difference_text
+
         causes = difference_text.key_clauses(self._components(base.digest_key), base.components)
         if recorded := record.find_by_name(base.record_name, cache):
             now = CurrentState(request.environ, request.now)

@@ -7,13 +7,12 @@ enough to see that a value changed.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from nvccache.commandline import redaction, tokens
 from nvccache.files import keys
-from nvccache.store import store
+from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.values import dataclass, field
 
@@ -21,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
 
+_KIND = "object-1"
 Part = tuple[str, str]  # what may be shown of a part, and what distinguishes it from parts that look the same
 Component = tuple[str, list[Part]]  # a tag, and the parts under it
 
@@ -65,7 +65,9 @@ def key_of(product: str) -> str:
 
 def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
     """Store the record of the last compile of each object."""
-    encoded = json.dumps([getattr(record, name) for name in ObjectRecord.__slots__]).encode()
+    texts = (record.digest_key, record.record_name, record.reason_against_record)
+    components = [(tag, *(text for part in parts for text in part)) for tag, parts in record.components]
+    encoded = sections.pack(_KIND, [*map(os.fsencode, texts), *(sections.join(list(c)) for c in components)])
     for product in products:
         cache.add_record(store.OBJECT, key_of(product), encoded)
 
@@ -76,12 +78,12 @@ def find(product: str, cache: Store) -> ObjectRecord | None:
     if encoded is None:
         return None
     try:
-        digest_key, record_name, reason, components = json.loads(encoded)
-        return ObjectRecord(digest_key, record_name, reason, _components(components))
-    except (ValueError, TypeError, KeyError):
+        digest_key, name, reason, *rest = sections.unpack(_KIND, encoded)
+        components = [_component(*sections.split(each)) for each in rest]
+    except (ValueError, TypeError):
         return None
+    return ObjectRecord(digest_key.decode(), os.fsdecode(name), os.fsdecode(reason), components)
 
 
-def _components(rows: Iterable[Sequence[Sequence[Sequence[str]]]]) -> list[Component]:
-    """Tuples instead of JSON's lists, which could not be counted."""
-    return [(str(tag), [(shown, rest) for shown, rest in parts]) for tag, parts in rows]
+def _component(tag: str, *texts: str) -> Component:
+    return tag, list(zip(texts[::2], texts[1::2], strict=True))

@@ -54,7 +54,6 @@ _MACHINE = frozenset(
     "uname gethostname __gethostname_chk sysconf get_nprocs get_nprocs_conf sched_getaffinity".split()
 )
 _TIME_MACRO = rb"\b__(?:DATE|TIME|TIMESTAMP)__\b"
-_ASSEMBLER = r"(?:[\w.]+-)*as(?:-\d+(?:\.\d+)*)?"
 # Colours and links in messages; and the name of the working directory, in keys where it matters.
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
@@ -64,21 +63,19 @@ _CALLER_FILES = {
 # Tests of dates, owners and modes; others depend only on contents. -g and -u only after `[` or `test`, since
 # they are also options of compilers.
 _DATES_IN_SHELL = rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)"
-_PROCESSOR_FILES = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
+_PROCESSOR_FILES = ("/proc/cpuinfo", "/sys/devices/system/cpu")
 # `native`, a file of options, and an option that gcc's driver passes on when it has expanded `native`.
 _NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
 KERNEL_PATHS = ("/dev/", *GENERATED_FILES)
 _INHERITED = (0, *range(3, 20))  # as in observer/input.c
 _SELF = r"/proc/(?:self|thread-self)"
-_FRONT_ENDS = r"cudafe\+\+|cicc"
+_FRONT_ENDS = ("cudafe++", "cicc")
 _DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
-_FURTHER_DESCRIPTOR = re.compile(rf"{_DESCRIPTORS}/+(?![012](?!\d))\d.*")
+_FURTHER_DESCRIPTOR = rf"{_DESCRIPTORS}/+(?![012](?!\d))\d.*"
 _STREAM = rf"/dev/std.*|{_DESCRIPTORS}/.*|/proc/\d+/(?:task/\d+/)?fd/.*"
 # Paths with another content for each process. Those below its working directory or root have other names by
 # now (observer_log.py).
-_OF_PROCESS = re.compile(
-    r"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|/proc/(?:self|thread-self|\d+)(?:/.*)?"
-)
+_OF_PROCESS = r"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|/proc/(?:self|thread-self|\d+)(?:/.*)?"
 # What may be read there without being an input. Limits and users are in facts.CALLER, the processor in
 # facts.NATIVE. Compilers read their memory maps, memory and seeds; not files by way of /proc/self/task.
 _HARMLESS = (
@@ -138,9 +135,10 @@ def _unreadable_file(process: Process) -> str:
     looked = {path for path in looked_up if path.startswith(("/dev", "/proc", "//"))}
     if is_compiler:  # clang reads where the descriptor leads of each file that it has opened
         looked -= {path for path in process.links if not process.found.get(path, 1)}
-    for path in filter(_FURTHER_DESCRIPTOR.fullmatch, looked):
-        return f"looks at `{path}`"
-    if process.kind == CUDA_TOOL and not re.fullmatch(_FRONT_ENDS, _name(process)):
+    for path in looked:
+        if re.fullmatch(_FURTHER_DESCRIPTOR, path):
+            return f"looks at `{path}`"
+    if process.kind == CUDA_TOOL and _name(process) not in _FRONT_ENDS:
         return ""
     harmless = _HARMLESS_TO_COMPILERS if is_compiler else _HARMLESS
     for path, mode in (dict.fromkeys(process.files, 0) | process.others).items():
@@ -154,7 +152,7 @@ def _unreadable_file(process: Process) -> str:
 
 def is_same_for_all(path: str) -> bool:
     """Whether a path means the same to all processes, or is not known to be about one."""
-    return not path.startswith(KERNEL_PATHS) or "/../" in path or not _OF_PROCESS.fullmatch(path)
+    return not path.startswith(KERNEL_PATHS) or "/../" in path or not re.fullmatch(_OF_PROCESS, path)
 
 
 def _inherited_descriptors() -> dict[tuple[int, int], str]:
@@ -213,16 +211,15 @@ def facts_needed(process: Process) -> Iterator[tuple[str, str]]:
     if may_choose(process) or not _CALLER_FILES.isdisjoint(process.others):
         yield facts.CALLER, ""
     # An assembler reads PWD only to write it into its output: an option, or a `.loc`, asks for that.
-    is_assembler = process.kind == HOST and re.fullmatch(_ASSEMBLER, _name(process))
+    is_assembler = process.kind == HOST and "as" in _name(process).split("-")
     if may_choose(process) or (is_assembler and "PWD" in process.variables):
         yield facts.DIRECTORY, ""
 
 
 def _depends_on_processor(process: Process) -> bool:
     """Whether the processor is read, or an option asks for this one: its own, or perhaps of a file."""
-    read = (*process.files, *process.others)
     return (
-        any(map(_PROCESSOR_FILES.fullmatch, read))
+        any(path.startswith(_PROCESSOR_FILES) for path in (*process.files, *process.others))
         or any(map(_NATIVE.search, process.arguments))
         or (process.kind in COMPILERS and any(path.endswith(".cfg") for path in process.files))  # of clang
     )

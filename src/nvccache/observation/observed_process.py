@@ -25,18 +25,16 @@ from nvccache.values import dataclass, field
 
 HOST, CUDA_TOOL, SHELL, OTHER = "host compiler", "CUDA tool", "shell", "other"
 COMPILERS = (HOST, CUDA_TOOL)
-_KINDS = (
-    (CUDA_TOOL, r"cudafe\+\+|cicc|nvcc|ptxas|fatbinary|nvlink|tileiras|bin2c"),
-    (
-        HOST,
-        r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
-        # Suffixes of a compiler whose name a wrapper has taken (Debian's diversions, containers).
-        r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?",
-    ),
-    (SHELL, r"sh|dash|bash"),
+_KINDS = dict.fromkeys(
+    "cudafe++ cicc nvcc ptxas fatbinary nvlink tileiras bin2c".split(), CUDA_TOOL
+) | dict.fromkeys(("sh", "dash", "bash"), SHELL)
+_HOST = (
+    r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
+    # Suffixes of a compiler whose name a wrapper has taken (Debian's diversions, containers).
+    r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?"
 )
 # Paths that mean another directory to each process, or to each with another working directory.
-RENAMED = re.compile(r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])")
+_RENAMED = r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])"
 _SHELL = "/bin/sh"
 _MOST_INTERPRETERS = 5  # nested scripts as interpreters; the kernel's limit
 _LONGEST_FIRST_LINE = 256
@@ -47,7 +45,7 @@ _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 def for_all(path: str, directory: str) -> str:
     """A path that a process with this working directory uses, in a form for any process."""
-    while begin := RENAMED.match(path):
+    while path.startswith("/proc/") and (begin := re.match(_RENAMED, path)):
         path = (directory if begin[1] == "cwd" else "") + path[begin.end() :]
     return path
 
@@ -107,7 +105,7 @@ class Process:
 
 @functools.cache
 def _kind_called(name: str) -> str:
-    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, name)), OTHER)
+    return _KINDS.get(name) or (HOST if re.fullmatch(_HOST, name) else OTHER)
 
 
 @dataclass(slots=True)

@@ -247,9 +247,8 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     if not wanted or (invocation.output and invocation.output not in wanted):
         return Bypass("unexplained", "no command writes the product")
     # nvcc turns an object's path into an identifier, which would put the scratch directory into a product.
-    temporary_names = (re.sub(r"\W", "_", plan.scratch), "tmpxft_")
     for token in (token for stage in stages for token in stage.argv if token.startswith(_IDENTIFIER)):
-        if any(name in token for name in temporary_names):
+        if re.sub(r"\W", "_", plan.scratch) in token or "tmpxft_" in token:
             return Bypass("names_temporary_file", token)
     # Only the scratch directory is removed after a call.
     others = [path for path in transcript.removed if not path.startswith(plan.scratch + "/")]

@@ -13,7 +13,7 @@ from nvccache.observation.observer import Watch
 from nvccache.plan import build
 from nvccache.records import levels, tiered_store
 from nvccache.records.tiered_store import TieredStore
-from nvccache.run import attempt, query, record_call, wrappers
+from nvccache.run import attempt, record_call, wrappers
 from nvccache.run.call import Compile, Report
 from nvccache.run.dry_runs import DryRun
 from nvccache.run.run_stage import LostResultError
@@ -83,6 +83,8 @@ def _compile(
             _maintain(cache, config, report)
             return report
     if request.invocation.is_query:
+        from nvccache.run import query
+
         report = query.run_query(request, cache, path, watch, since_ns)
         _maintain(cache, config, report)
         return report

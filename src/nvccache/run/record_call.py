@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 
 from nvccache import passes
@@ -41,9 +40,8 @@ _CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
 # Between the clock that can be set and the one that cannot, when the call began.
 _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
 # Or joins what a comment separates, or may do so.
-_KEEPS_COMMENTS = re.compile(
-    r"-CC?|--comments.*|-Wp,.*|-Xpreprocessor|-fdirectives-only|--?traditional.*|-fplugin.*|--?specs.*|-wrapper|@.*"
-).fullmatch
+_KEEPS_COMMENTS = ("-C", "-CC", "-Xpreprocessor", "-fdirectives-only", "-wrapper")
+_MAY_KEEP_COMMENTS = tuple("--comments -Wp, -traditional --traditional -fplugin -specs --specs @".split())
 
 
 def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:
@@ -121,7 +119,8 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
     for name in {stage.argv[0] for stage in passes_run if stage.wrapper}:
         arguments += shell_text.command_started(toolchain.resolve(name, call.environ.get("PATH", "")))
     has_wrapper = any(stage.wrapper == ANY_WRAPPER for stage in stages)
-    if report.stderr or report.stdout or has_wrapper or any(map(_KEEPS_COMMENTS, arguments)):
+    keeps = any(each in _KEEPS_COMMENTS or each.startswith(_MAY_KEEP_COMMENTS) for each in arguments)
+    if report.stderr or report.stdout or has_wrapper or keeps:
         return set()
     toolkit = os.path.dirname(os.path.dirname(os.path.realpath(call.request.nvcc))) + "/"
     listed = [entry for each in call.intermediates.passes.values() for entry in each.listed]

@@ -29,10 +29,9 @@ from nvccache.values import dataclass
 USAGE = f"{JOURNAL}/usage-v5"
 SHARDS = "0123456789abcdef"
 _LOCK, _LOCK_SECONDS = "usage", 0.1
-BUCKET = re.compile(r"[a-z]+(?:-[a-z]+)*-v\d{1,4}")
-_KEY = r"(?:[0-9a-f]{32}){1,2}"
-ENTRY = re.compile(_KEY + f"(?:{re.escape(store.COMPRESSED)})?")
-_OUTSIDE_BUCKETS = re.compile(_KEY)  # names of temporary files and claims
+BUCKET = r"[a-z]+(?:-[a-z]+)*-v\d{1,4}"
+_KEY = r"(?:[0-9a-f]{32}){1,2}"  # also temporary files and claims are called so
+ENTRY = rf"{_KEY}(?:\{store.COMPRESSED})?"
 _LEAST_SHARE = 0.1  # of a shard that is evicted at once, so that not every call has to evict
 _EVICTION_SECONDS = 0.05  # of a call, after which it begins no other shard
 _STALE_SECONDS = 24 * 3600  # after which a temporary file is abandoned
@@ -62,7 +61,7 @@ class File:
 def entries(root: Directory, shards: str = SHARDS) -> Iterator[File]:
     """The files of these shards. Raises OSError."""
     buckets = [
-        name for name, status in root.list() if BUCKET.fullmatch(name) and stat.S_ISDIR(status.st_mode)
+        name for name, status in root.list() if re.fullmatch(BUCKET, name) and stat.S_ISDIR(status.st_mode)
     ]
     for folder in (
         f"{bucket}/{first}{second}" for bucket in buckets for first in shards for second in SHARDS
@@ -70,13 +69,13 @@ def entries(root: Directory, shards: str = SHARDS) -> Iterator[File]:
         yield from _files(root, folder, ENTRY)
 
 
-def _files(root: Directory, folder: str, pattern: re.Pattern[str]) -> Iterator[File]:
+def _files(root: Directory, folder: str, pattern: str) -> Iterator[File]:
     try:
         listed = root.list(folder)
     except OSError:
         return  # not a folder, or one that only another user may list
     for name, status in listed:
-        if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
+        if re.fullmatch(pattern, name) and not stat.S_ISDIR(status.st_mode):
             yield File(f"{folder}/{name}", status.st_size, status.st_mtime)
 
 
@@ -220,11 +219,11 @@ def _files_worth(wanted: float, files: Iterable[File]) -> list[File]:
 
 def sweep(root: Directory, now: float) -> None:
     """Remove what killed calls have left outside the buckets."""
-    for file in _files(root, TEMPORARY, _OUTSIDE_BUCKETS):
+    for file in _files(root, TEMPORARY, _KEY):
         if not -_AHEAD_SECONDS <= now - file.used <= _STALE_SECONDS:
             with contextlib.suppress(OSError):
                 root.unlink(file.path)
-    for file in _files(root, locks.RUNNING, _OUTSIDE_BUCKETS):
+    for file in _files(root, locks.RUNNING, _KEY):
         with contextlib.suppress(OSError):
             locks.remove_abandoned(root, file.path)
 

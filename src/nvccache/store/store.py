@@ -3,12 +3,12 @@
     $NVCCACHE_DIR/
       CACHEDIR.TAG
       replay-v20/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
-      record-v8/ab/<key>         observed inputs of a call or stage, and its result (record.py)
+      record-v9/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
       private-v1/ab/<key>        output of a dry run, or the command that a script nvcc starts; never sent
       memo-v1/ab/<key>           can be computed again, such as the digests of programs
-      object-v10/ab/<key>        the last compile of an object that was not replayed: for `nvccache explain`
+      object-v11/ab/<key>        the last compile of an object that was not replayed: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v5           running count of bytes; see eviction.py
       tmp/                       files that are being written
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v8", "memo-v1", "replay-v20", "object-v10"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v9", "memo-v1", "replay-v20", "object-v11"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"

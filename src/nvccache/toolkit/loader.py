@@ -6,7 +6,6 @@ Which ones a tool has loaded is observed. Only for a run elsewhere, the loader i
 from __future__ import annotations
 
 import os
-import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,8 @@ def first_directories(program: str, environ: Mapping[str, str]) -> list[str]:
     """
     directory = os.path.dirname(os.path.realpath(program))
     above = [os.path.dirname(directory), os.path.dirname(os.path.dirname(directory))]
-    named = re.split("[:;]", environ.get("LD_LIBRARY_PATH", "")) if environ.get("LD_LIBRARY_PATH") else []
+    search_path = environ.get("LD_LIBRARY_PATH", "").replace(";", ":")
+    named = search_path.split(":") if search_path else []
     return list(dict.fromkeys([*(name or "." for name in named), *(os.path.join(up, "lib") for up in above)]))
 
 
@@ -54,6 +54,8 @@ def own_directories(program: str, environ: Mapping[str, str]) -> list[str]:
 
 def libraries_of(program: str, environ: Mapping[str, str]) -> list[str]:
     """The libraries that the loader would load, itself last; none if that is unknown. Raises OSError."""
+    import re
+
     from nvccache.machine import process
 
     if "LD_AUDIT" in environ:

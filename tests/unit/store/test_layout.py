@@ -22,7 +22,7 @@ def test_the_documented_cache_layout_names_the_current_buckets_and_the_log():
 
 def test_only_names_that_nvccache_gives_match_files_it_may_remove():
     names = ("manifest-v5", "replay-v1", *store.BUCKETS, "reading", "-v1", "Src-v1", "v1", "blob-v1.bak")
-    assert [name for name in names if eviction.BUCKET.fullmatch(name)] == [*names[:-5]]
-    assert all(eviction.ENTRY.fullmatch("0123456789abcdef" * count) for count in (2, keys.LENGTH // 16))
+    assert [name for name in names if re.fullmatch(eviction.BUCKET, name)] == [*names[:-5]]
+    assert all(re.fullmatch(eviction.ENTRY, "0123456789abcdef" * count) for count in (2, keys.LENGTH // 16))
     for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
-        assert not eviction.ENTRY.fullmatch(name)
+        assert not re.fullmatch(eviction.ENTRY, name)
