@@ -35,9 +35,9 @@ def page() -> str:
         *_synopsis(),
         ".SH DESCRIPTION",
         *_paragraphs(
-            "With a path or name of an nvcc first, `nvccache` compiles through the cache: the results are"
-            " nvcc's, taken from the cache when they are certain to be the same. Started under the name"
-            " `nvcc`, it finds the real nvcc further on PATH. With a command first, it runs that command.\n\n"
+            "If an nvcc comes first, as a path or name, `nvccache` compiles through the cache: the results"
+            " are nvcc's, taken from the cache when they are certain to be the same. Started under the name"
+            " `nvcc`, it finds the real nvcc further on PATH. If a command comes first, it runs that.\n\n"
             "Every command but `report` takes `--json` and then prints JSON, for scripts."
         ),
         ".SH COMMANDS",
@@ -57,7 +57,7 @@ def page() -> str:
     lines += [".SH FILES", ".TP", ".I ~/.config/nvccache/config.toml"]
     lines += _paragraphs('The settings, as in `max_size = "20G"`; `nvccache config` shows and changes them.')
     lines += [".TP", ".I ~/.cache/nvccache", "The cache, unless a setting names another directory."]
-    lines += [".SH EXIT STATUS", *_paragraphs("A compile ends as nvcc ends. A command ends with")]
+    lines += [".SH EXIT STATUS", *_paragraphs("A compile ends as nvcc does. Commands end with")]
     for status, meaning in STATUSES.items():
         lines += [".TP", f".B {status}", *_paragraphs(meaning)]
     lines += [".SH SEE ALSO", ".BR ccache (1),", ".BR gcc (1)"]

@@ -58,11 +58,11 @@ trusted in place of the system's. No command and no log shows credentials.
 WRONG_TEXT = """
 ## Settings that are wrong
 
-A wrong setting costs only itself: the compile goes on with its default.
-Every command, `nvccache doctor` and `NVCCACHE_LOG` mention it; a compile does not. Wrong are an invalid
-value, an unknown name (`NVCCACHE_MAX_SISE`), and a file that cannot be read or is not TOML, of which nothing
-counts. An invalid value turns `disable` and `readonly` on, and the other switches off. `clean` and
-`stats --zero` remove nothing while a setting is wrong that decides what they remove.
+A setting is wrong if its value is invalid or its name is unknown (`NVCCACHE_MAX_SISE`). A settings file that
+cannot be read, or is not TOML, is ignored. Compiles use the default of a wrong setting, and print nothing
+about it; every command, `nvccache doctor` and `NVCCACHE_LOG` report it. There are two exceptions: an invalid
+value turns `disable` and `readonly` on, and `clean` and `stats --zero` remove nothing while a setting that
+decides what they remove is wrong.
 
 Paths are absolute. `~` is the home directory: `HOME`, else from the user database. In a variable, a relative
 path is relative to the working directory; in the file it is wrong. Without a home directory there is no cache
@@ -121,7 +121,7 @@ def command_page() -> str:
         "## Exit statuses",
         "",
         "A compile ends with the status of nvcc, or by the signal that ended nvcc. As in a shell, it ends",
-        "with 127 if there is no compiler, and with 126 if the compiler cannot be run. A command ends with",
+        "with 127 if there is no compiler, and with 126 if the compiler cannot be run. Commands end with",
         "",
         *entries({str(status): meaning for status, meaning in STATUSES.items()}),
     ]
@@ -176,7 +176,7 @@ def setting_page() -> str:
         "",
         "The environment comes first, then the user's settings file, then the default. The file is",
         "`$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`, and has lines",
-        'such as `max_size = "20G"`: names as below, without `NVCCACHE_` and in small letters.',
+        'such as `max_size = "20G"`: names as below, without `NVCCACHE_` and in lower case.',
         "A file in a checkout is never read. `nvccache config` shows every value and where it came from.",
     ]
     texts = setting_texts()
@@ -231,8 +231,8 @@ def outcome_page() -> str:
         "",
         "## Reasons for a bypass",
         "",
-        "nvccache left the call to nvcc on purpose. Not counted are `disabled`, `nested` (the outer call is",
-        "counted), `no_cache_directory`, and calls with `NVCCACHE_READONLY`.",
+        "nvccache left the call to nvcc on purpose. `disabled`, `nested` (the outer call is counted) and",
+        "`no_cache_directory` are not counted, and with `NVCCACHE_READONLY` no call is.",
         "",
         *entries(outcomes.REASONS),
         "",
@@ -256,7 +256,8 @@ def outcome_page() -> str:
         "",
         "## Stages",
         "",
-        "The stages of a compile; of a call, those for a GPU have its architecture: `cicc compute_80`.",
+        "The stages of a compile. In a call, the names of stages for a GPU contain its architecture, as in",
+        "`cicc compute_80`.",
         "",
         *entries({name: STAGE_TEXTS[name] for name in map(stages.shown_name, stages.counted())}),
     ]

@@ -200,18 +200,18 @@ class Config:
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
     it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""
     jobs: int = setting(as_count, 0)
-    """How many tools may run at once in all calls of this user on this machine, besides one for each call.
-    By default, one for each core."""
+    """How many tools may run at once in all calls of this user on this machine, in addition to one per call.
+    By default, one per core."""
     log: str = setting(as_path, "")
-    """A file to which every call appends what it did; only its owner can read it. Values of macros are
-    left out."""
+    """A file to which every call appends what it did. Only its owner can read it; values of macros are left
+    out."""
     # These two make nvccache do less: an invalid value must not turn them off.
     disable: bool = setting(as_switch, False, if_wrong=True)
-    """Run nvcc, and do nothing else."""
+    """Run nvcc without the cache."""
     readonly: bool = setting(as_switch, False, if_wrong=True)
     """Use the cache, but change nothing in it. Calls are not counted."""
     recache: bool = setting(as_switch, False)
-    """Run every stage, and store its result again."""
+    """Run every stage, even if its result is cached, and store the result again."""
     strict: bool = setting(as_switch, False)
     """For tests: on a fault of nvccache, end the call with a traceback instead of running nvcc."""
     remote: str = setting(as_remotes, "")  # it may have passwords in it
@@ -281,7 +281,7 @@ def read_file(path: str) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         text = stream.read(_LARGEST_FILE + 1)
     if len(text) > _LARGEST_FILE:
         raise OSError(0, "it is too large")

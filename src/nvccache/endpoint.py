@@ -73,9 +73,7 @@ def parse(text: str) -> Endpoint:
     authority, _, query = rest.partition("?")
     endpoint.target = authority.removeprefix("//").rstrip("/")
     if "@" in authority:
-        raise EndpointError(
-            "it has a user or a password, which belongs into the file that `token_file` names"
-        )
+        raise EndpointError("it has a user or a password, which belongs in the file that `token_file` names")
     host, _, port = endpoint.target.rpartition(":")
     if scheme not in (GRPC, GRPCS) or not authority.startswith("//") or not host or not port.isdecimal():
         raise EndpointError("it is neither of the form `grpc://host:port` nor `prefix:srun -n1 --`")
@@ -85,7 +83,7 @@ def parse(text: str) -> Endpoint:
         # On an unencrypted connection anyone could read a token.
         raise EndpointError("its certificates and tokens need `grpcs://`")
     if ("cert" in endpoint.files) != ("key" in endpoint.files):
-        raise EndpointError("its options `cert` and `key` need each other")
+        raise EndpointError("its options `cert` and `key` must be set together")
     return endpoint
 
 

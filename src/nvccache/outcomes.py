@@ -6,7 +6,7 @@ would cost start-up time on every hit.
 
 from __future__ import annotations
 
-DIRECT_HIT = "direct_hit"  # replayed from a record, no tool ran
+DIRECT_HIT = "direct_hit"  # replayed from a record; no tool ran
 STAGE_HIT = "stage_hit"  # every compile stage came from the cache
 PARTIAL_HIT = "partial_hit"  # some stages came from the cache, some ran
 MISS = "miss"  # no stage came from the cache
@@ -36,10 +36,10 @@ REASONS = {
     "run": "the call runs or deletes what it built",
     "standard_input": "a file is standard input, a pipe or a device, or standard input is closed",
     "standard_output": "an output goes to standard output or a device file",
-    "query_streams": "a query's answer goes to a terminal, nowhere, or where its messages go",
+    "query_streams": "the answer of a query goes to a terminal, nowhere, or the same place as its messages",
     "unknown_option": "nvccache does not know an option",
     "unreadable_option_file": "an option file cannot be read as nvcc reads it",
-    "unreadable_environment": "versions of nvcc split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
+    "unreadable_environment": "nvcc versions would split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
     "irremovable_option": "-t or -jobserver comes from a file or a variable, or nvcc would warn about it",
     "keeps_intermediates": "with -keep, -keep-dir, -save-temps or -objtemp nvcc keeps intermediate files",
     "verbose": "the call asks nvcc to print its commands (-v)",
@@ -56,7 +56,7 @@ REASONS = {
     "shell_expansion": "a command of nvcc's plan needs a shell",
     "same_base_name": "two inputs have the same base name, so their intermediate files would collide",
     "unexplained": "nvccache does not understand nvcc's plan",
-    "missing_program": "a program of nvcc's plan is missing, or a line of it is not a command",
+    "missing_program": "a program in nvcc's plan is missing, or a line of the plan is not a command",
     "nothing_to_cache": "the call has no stage that can be cached",
     "unwritable_output": "an output cannot be written where nvcc would write it",
     "odd_failure": "a stage failed in a way that nvcc must report itself",
@@ -90,7 +90,7 @@ REMOTE_FAULTS = {
 EXECUTOR_FAULTS = {
     "unreachable": "the engine cannot be reached or does not answer in time, or the launcher did not start",
     "denied": "the engine denies access, or rejects the credentials",
-    "no_workers": "no worker took it from the queue in time, or the engine is full",
+    "no_workers": "no worker took the stage from the queue in time, or the engine is full",
     "failed": "the tool failed there, or its output is missing",
     "broken": "the engine or the worker cannot be used: `nvccache doctor` says why",
 }

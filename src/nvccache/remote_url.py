@@ -102,7 +102,7 @@ def _remote(text: str) -> Remote:
     name = name.lower()
     if not colon or name not in SCHEMES:
         examples = ", ".join([f"`{each.example}`" for each in SCHEMES.values()])
-        raise RemoteUrlError(f"is no URL such as {examples}; blanks separate URLs")
+        raise RemoteUrlError(f"is not a URL such as {examples}; blanks separate URLs")
     scheme = SCHEMES[name]
     rest, question, query = rest.partition("?")
     authority, slash, path = rest.partition("/")
@@ -120,7 +120,7 @@ def _remote(text: str) -> Remote:
     if name in ("redis", "rediss"):
         path = path or "0"
         if not path.isdecimal():
-            raise RemoteUrlError("has a database that is no number; a prefix is `?prefix=`")
+            raise RemoteUrlError("has a database that is not a number; a prefix is `?prefix=`")
     options = _options(name, scheme, query)
     return Remote(name, _decoded(host), port, path, user, password, options, bool(comma), shown)
 
@@ -131,7 +131,7 @@ def _host_and_port(address: str, scheme: Scheme) -> tuple[str, int]:
     if not colon or port.endswith("]"):
         return address, scheme.port
     if not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise RemoteUrlError("has a port that is no number from 1 to 65535")
+        raise RemoteUrlError("has a port that is not a number from 1 to 65535")
     return host, int(port)
 
 
@@ -144,7 +144,7 @@ def _options(name: str, scheme: Scheme, query: str) -> dict[str, str]:
             known = ", ".join([f"`{each}`" for each in scheme.options]) or "none"
             raise RemoteUrlError(f"has an unknown option, or one without a value; `{name}` has {known}")
         if option == "endpoint" and (not value.startswith(("http://", "https://")) or "@" in value):
-            raise RemoteUrlError("has an option `endpoint` that is no URL such as `https://host:port`")
+            raise RemoteUrlError("has an option `endpoint` that is not a URL such as `https://host:port`")
         if option not in _SWITCHES or value.lower() not in _OFF:
             options[option] = value
     return options

@@ -40,7 +40,7 @@ def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
         ("grpc://host:5?property=hidden", "name:value"),
         ("grpc://host:5?token_file=/hidden", "need `grpcs://`"),
         ("grpcs://host:5?token_file=hidden", "not the absolute path of a file"),
-        ("grpcs://host:5?cert=/hidden", "need each other"),
+        ("grpcs://host:5?cert=/hidden", "must be set together"),
         ("prefix:", "no command"),
         ("prefix:'' -n1", "no command"),
         ("prefix:srun 'hidden", "an unterminated quote"),

@@ -41,7 +41,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         yield Finding(BAD, "cache", text, (f"to fix it: {_NAME_ANOTHER}",))
         return
     if settings.readonly:
-        yield Finding(GOOD, "cache", f"`{root}` is only read, and calls are not counted")
+        yield Finding(GOOD, "cache", f"`{root}` is only read; calls are not counted")
         return
     part = root
     try:
@@ -97,7 +97,7 @@ def check_files(settings: Config) -> Iterator[Finding]:
                     damaged.append(file.path)
                 files, size = files + 1, size + file.size
     if damaged:
-        text = f"{len(damaged)} of {format_count(files, 'file')} damaged: they are made again when needed"
+        text = f"{len(damaged)} of {format_count(files, 'file')} damaged: compiled again when needed"
         yield Finding(BAD, "files", text, tuple(damaged[:_MOST_NAMED]))
     else:
         yield Finding(GOOD, "files", f"{format_count(files, 'file')} without damage, {format_size(size)}")

@@ -36,13 +36,13 @@ from nvccache.store.store import COMPRESSED, Store
     help="Remove the least recently used entries until the cache is no larger than SIZE.",
 )
 @click.option(
-    "--older-than", callback=age_option, metavar="AGE", help="Remove entries that were not used within AGE."
+    "--older-than", callback=age_option, metavar="AGE", help="Remove entries that have not been used for AGE."
 )
-@click.option("--all", "everything", is_flag=True, help="Remove all entries; the counts of `stats` stay.")
+@click.option("--all", "everything", is_flag=True, help="Remove all entries; the counts of `stats` are kept.")
 @click.option(
     "--matching",
     metavar="GLOB",
-    help="Remove the results of your recent compiles whose object or source matches: they will run again.",
+    help="Remove the results of your recent compiles whose object or source matches, so that they run again.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @json_option
@@ -56,7 +56,7 @@ def clean(
 ) -> None:
     """Remove entries from the cache.
 
-    Without options, it enforces the size limit that is set. SIZE is written as `10G` or `500M`; AGE as `30d`,
+    Without options, it enforces the configured size limit. SIZE is written as `10G` or `500M`; AGE as `30d`,
     `12h` or `90m`. GLOB is a quoted shell pattern, for base names (`'conv*.cu'`) or, with a slash, for whole
     paths (`'src/*/conv.cu'`).
     """

@@ -98,7 +98,7 @@ def check_installation() -> Iterator[Finding]:
     path = launcher()
     text = f"`{path}`" if path else "not installed as a program: start it with `python -m nvccache`"
     if not sys.flags.isolated:
-        text += ", which is not compiled: there are no replays"
+        text += ", without the compiled launcher: no call can be replayed"
     yield Finding(GOOD if path and sys.flags.isolated else ODD, "launcher", text, _notes("launcher"))
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
         obstacle = observer.obstacle(folder, Store(folder))
@@ -122,7 +122,7 @@ def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -
     programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]
     if not programs and nvcc:
-        text = "there is no `nvcc`: `nvccache nvcc` finds none, though CMake may"
+        text = "there is no `nvcc`: `nvccache nvcc` cannot work, although CMake may find one"
         yield Finding(ODD, "on PATH", text, (), (discovery.export_path(nvcc),))
     elif programs and not shims:
         text = "`nvcc` is NVIDIA's: call `nvccache nvcc`, or see `nvccache install`"
@@ -150,13 +150,13 @@ def check_build(directory: str) -> Finding:
     programs = value.split(";")
     fix = f"cmake -D{_CUDA}={shlex.quote(launcher() or 'nvccache')} {shlex.quote(directory)}"
     if not compiler:
-        return Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache has nothing to do there")
+        return Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache is not needed there")
     if programs[0] and not shutil.which(programs[0]):
         text = f"`{_CUDA}` of `{directory}` is `{programs[0]}`, which does not exist: builds fail"
         return Finding(BAD, "build", text, (), (fix,))
     is_shim = real_nvcc.is_ours(compiler)
     if is_shim and os.path.basename(compiler) in real_nvcc.OWN_NAMES:
-        text = f"CMake takes `{compiler}` for the compiler, as after `CUDACXX='nvccache nvcc'`: builds fail"
+        text = f"CMake uses `{compiler}` as compiler, as with `CUDACXX='nvccache nvcc'`: builds fail"
         return Finding(BAD, "build", text, (), (f"{fix} -DCMAKE_CUDA_COMPILER=nvcc --fresh",))
     if is_shim or any(os.path.basename(program) in real_nvcc.OWN_NAMES for program in programs):
         return Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")
@@ -190,7 +190,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
 
             with contextlib.closing(Client(where)) as client:
                 client.check()
-            yield Finding(GOOD, "executor", f"`{where.shown}` executes and uses SHA-256 digests")
+            yield Finding(GOOD, "executor", f"`{where.shown}` executes stages, with SHA-256 digests")
     except faults.ExecutorError as error:
         is_missing = isinstance(error, faults.NotInstalledError)
         command = install_command("exec") if is_missing else change_command(settings, "executor")

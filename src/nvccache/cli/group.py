@@ -26,9 +26,9 @@ from nvccache.store.directory import StoreError
 STATUSES = {
     0: "done",
     1: "the command failed, or `doctor` found something wrong",
-    2: "the command line is not understood",
-    130: "interrupted by ^C (to a parent: killed by SIGINT)",
-    141: "the reader of the output is gone, as with `| head`; the command has done its work",
+    2: "the command line is wrong",
+    130: "interrupted by ^C (the parent sees a death by SIGINT)",
+    141: "the reader of the output has exited, as with `| head`; the command itself succeeded",
 }
 
 
@@ -136,7 +136,7 @@ class AllCommands(LazyGroup):
 @click.group(
     cls=AllCommands,
     modules=COMMANDS,
-    hint="to compile, name an nvcc first (CMake: by `CMAKE_CUDA_COMPILER_LAUNCHER`); see `nvccache --help`",
+    hint="to compile, put an nvcc first (CMake: set `CMAKE_CUDA_COMPILER_LAUNCHER`); see `nvccache --help`",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: nvccache nvcc -c kernel.cu -o kernel.o",
     invoke_without_command=True,
@@ -148,7 +148,7 @@ class AllCommands(LazyGroup):
 def commands(ctx: click.Context, wants_version: bool, as_json: bool) -> None:
     """A transparent compiler cache for NVIDIA's nvcc.
 
-    With a path or name of an nvcc first, it compiles through the cache.
+    If an nvcc comes first, as a path or name, it compiles through the cache.
     """
     if not wants_version and as_json:
         raise WrongUsage("`--json` needs `--version` or a command before it")

@@ -38,10 +38,10 @@ _SECONDS = 5.0  # for a response; longer than a compile waits
 _LOCK_SECONDS = 660.0  # a live uploader ends sooner
 _PROBE = ("probe-v1", "0" * 64)  # bucket and key of the object that `status` writes
 _ADVICE = {
-    "denied": "grant this user the bucket or directory, or remove `,rw` from NVCCACHE_REMOTE",
+    "denied": "give this user access to the bucket or directory, or remove `,rw` from NVCCACHE_REMOTE",
     "bad_credentials": "set the credentials as docs/reference/settings.md says under `Remotes`",
     "tls": "set SSL_CERT_FILE to a file of trusted certificates",
-    "full": "make room there, or have the server remove old objects",
+    "full": "make room there, or let the server remove old objects",
     "throttled": "wait, or raise the server's request limit",
     "unusable_directory": "create it, or mount its file system; check the path in the URL",
     "not_installed": f"`{install_command('remote')}`",
@@ -64,11 +64,11 @@ def remote() -> None:
 @click.command(epilog="Example: nvccache remote status")
 @json_option
 def status(as_json: bool) -> None:
-    """Try what a compile needs from each remote.
+    """Check whether compiles can use each remote.
 
-    Reads an object; if the remote is writable, also writes one and reads it back. With `NVCCACHE_READONLY`
-    nothing is written. Compiles that leave a remote alone after a fault use it again if it works now. Exits
-    with status 1 if something that compiles need is missing.
+    Reads an object; if the remote is writable, also writes one and reads it back. With `NVCCACHE_READONLY`,
+    nothing is written. Compiles skip a remote after a fault; if it works now, they use it again. Exits with
+    status 1 if compiles cannot use a remote.
     """
     settings, root = _settings()
     remotes = remote_url.parse(settings.remote)
@@ -81,7 +81,7 @@ def push(as_json: bool) -> None:
     """Send what compiles have queued, and wait for it.
 
     During a build, a process in the background sends what was compiled. End a CI job with `nvccache remote
-    push`: it waits until all is sent, and exits with status 1 if something could not be.
+    push`: it waits until everything is sent, and exits with status 1 if that fails.
     """
     settings, root = _settings()
     if settings.readonly:
@@ -96,9 +96,7 @@ def _settings() -> tuple[Config, Directory]:
     """The settings, which name a remote, and the cache directory; raises Failure."""
     settings = our_settings.load()
     if not settings.remote:
-        raise Failure(
-            "no remote is in use", "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
-        )
+        raise Failure("no remote is set", "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`")
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
     return settings, Directory(settings.dir)
@@ -114,7 +112,7 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
         service.get(envelope.name_of("probe-v1", "1" * 64), 0)
         seconds = time.monotonic() - began
         outages.end(remote.identity)
-        rights = "to be read and written" if remote.is_writable else "read only"
+        rights = "for reading and writing" if remote.is_writable else "for reading"
         yield Finding(GOOD, "remote", f"`{remote.shown}`, {rights}, answers in {1000 * seconds:.1f} ms")
         effect = "cannot be written to"
         if remote.is_writable and may_write:
@@ -156,5 +154,5 @@ def _send(remote: Remote, root: Directory) -> Finding:
     details = (str(sender.fault), _fix_of(sender.fault)) if sender.fault else ()
     if details or sender.refused or left:
         return Finding(BAD, "remote", text, details)
-    idle = f"`{remote.shown}`: nothing waits to be sent, since compiles send in the background"
+    idle = f"`{remote.shown}`: nothing is left to send, since compiles send in the background"
     return Finding(GOOD, "remote", text if sender.objects else idle)

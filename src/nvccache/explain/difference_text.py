@@ -102,7 +102,7 @@ def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str
 
 def _variable_clause(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if name.endswith(environment.WHOLE):
-        return "an environment variable changed, and a script or an unknown program that ran may read any"
+        return "an environment variable changed, and a script or an unknown program may have read it"
     was_set = name == "PATH" or environment.is_set(dict(recorded.variables).get(name, ""))
     change = "was unset" if name not in environ else "changed" if was_set else "was set"
     return f"the environment variable `{name}` {change}"

@@ -19,9 +19,9 @@ from nvccache.store.store import Store
 
 FIRST = "no earlier compile is recorded"
 _READONLY = "NVCCACHE_READONLY is set, so nothing is recorded"
-_COMPILED_ELSEWHERE = "all its stages were compiled before, for another object or elsewhere"
+_COMPILED_ELSEWHERE = "all its stages were compiled before, for another object or in another place"
 _LOST = "its result is no longer in the cache"
-_OTHER_KEY = "a part of its key that is not recorded changed"
+_OTHER_KEY = "its key changed in a part of which no record is kept"
 _MOST_OF_INPUTS = 10
 
 
@@ -90,4 +90,4 @@ class Explanation:
 
 
 def _against(reason: str) -> str:
-    return f"no direct record is kept: {reason}"
+    return f"not recorded as a whole: {reason}"

@@ -116,7 +116,7 @@ def _unrecordable(process: Process) -> str:
     if process.kind == SHELL:
         texts = shell_text.texts_of(process)
         if not texts:
-            return "runs what is not known"
+            return "runs unknown commands"
         if variable := shell_text.changing_variable(texts):
             return f"uses `{variable}`"
         if any(re.search(_DATES_IN_SHELL, text) for text in texts):

@@ -233,7 +233,7 @@ class _StageInputs:
             if kind == LIBRARY and os.path.basename(path) in loader.OF_NVIDIAS_TOOLS:
                 continue  # its key shows where the loader looks for these
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
-                raise UnreadableError(f"`{program}` uses `{path}`, which its key does not hold")
+                raise UnreadableError(f"`{program}` uses `{path}`, which is not in its key")
 
     def _add_files(self, record: InputRecord) -> None:
         kinds: dict[str, str] = {}

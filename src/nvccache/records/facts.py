@@ -207,12 +207,12 @@ def _machine(rows: list[tuple[str, str, str]], read: Read, now: CurrentState) ->
 _MOVED_CLAUSE = {"moved": "{} leads to another file"}
 _VARIABLE_CLAUSE = {"variable": "the environment variable {} changed"}
 _MACHINE_CLAUSES = {
-    "native": "the processor is another one",
-    "features": "the processor is of another class",
-    "host": "the machine is another one",
-    "directory": "the working directory is another one",
-    "caller": "a script or program may see that the user, limits, processors or standard input are others",
-    "libraries": "{} names other libraries",
+    "native": "the processor changed",
+    "features": "the class of the processor changed",
+    "host": "the machine changed",
+    "directory": "the working directory changed",
+    "caller": "the user, limits, processors or standard input changed, which a script or program may notice",
+    "libraries": "the libraries that {} names changed",
 }
 # Checked before any file is read.
 ENVIRONMENT_FACTS = (
@@ -224,7 +224,7 @@ ENVIRONMENT_FACTS = (
 # In the order of checking: the most expensive last.
 FACTS = (
     *ENVIRONMENT_FACTS,
-    Fact("listings", 2, _listings, {"relisted": "{} holds other names"}),
+    Fact("listings", 2, _listings, {"relisted": "the names in {} changed"}),
     # (directory, digest of the names and types of its entries)
     Fact("links", 2, _links, _MOVED_CLAUSE),
     # (path, resolved path, which may be relative to the working directory)
@@ -240,14 +240,14 @@ _FILE_CLAUSES = {
     "changed": "{} changed",
     "gone": "{} is gone",
     "appeared": "{} has appeared",
-    "unreadable": "{} may not be read",
+    "unreadable": "{} cannot be read",
 }
 
 
 def sentence(what: str) -> str:
     """The clause that `nvccache explain` prints for a difference; `{}` is the path."""
     tables = (_FILE_CLAUSES, *(fact.sentences for fact in FACTS))
-    return next((clauses[what] for clauses in tables if what in clauses), "the machine is another one")
+    return next((clauses[what] for clauses in tables if what in clauses), "the machine changed")
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:

@@ -71,7 +71,7 @@ class OtherMachines(Executor):
     def note_end(self, run: StageRun) -> None:
         """A stage that failed elsewhere and not here tells of a fault there."""
         if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
-            self._begin_outage(faults.FAILED, "a stage failed there and not here")
+            self._begin_outage(faults.FAILED, "a stage failed there but not here")
 
     def close(self) -> None:
         for slot in self._slots:
@@ -104,7 +104,7 @@ class OtherMachines(Executor):
             result = engine.run(self._endpoint, described, handle)
         for output, content in self._contents(stage, result):
             if output.role != _NAMES_SCRATCH and _SCRATCH_NAME in content:
-                raise ExecutorError(faults.FAILED, "an output contains the path where it was made")
+                raise ExecutorError(faults.FAILED, "an output contains the path where it was created")
         return result
 
     def take_result(self, stage: Stage, result: RemoteResult) -> ToolRun:

@@ -54,7 +54,7 @@ def check(endpoint: Endpoint, directory: str) -> None:
     if not shutil.which(endpoint.launcher[0]):
         raise ExecutorError(faults.UNREACHABLE, f"there is no program `{endpoint.launcher[0]}`")
     if not _PLAIN.fullmatch(directory):
-        text = "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
+        text = "`NVCCACHE_EXECUTOR_DIR` must be a path without special characters"
         raise ExecutorError(faults.BROKEN, text)
     try:
         status = os.stat(f"{directory}/")

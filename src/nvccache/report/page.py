@@ -43,7 +43,7 @@ def render(build: Sequence[Event], before: Sequence[Event], now: float) -> str:
         when=text(format_count(len(build), "call")),
         verdict=with_code(headline[0].upper() + headline[1:]),
         summary=_summary(build, before),
-        causes=tables.group("causes", "Why it missed", tables.cause_table(build), "Nothing missed."),
+        causes=tables.group("causes", "Why it missed", tables.cause_table(build), "No compile was a miss."),
         legend=tables.legend(build),
         shown=text(_shown(len(build))),
         slowest=tables.group("slowest", "What took longest",
@@ -60,7 +60,7 @@ def _summary(build: Sequence[Event], before: Sequence[Event]) -> str:
     elapsed, ran = totals["elapsed"], [each for call in build for each in call.stages if not each.is_hit]
     at_once = sum(stage.seconds for stage in ran) / elapsed if elapsed else 0.0
     most = sum(lane.group == TOOLS for lane in lay_out(build).lanes)
-    ago = f"; the build before took {format_seconds(builds.summarize(before)['elapsed'])}" if before else ""
+    ago = f"; the previous build took {format_seconds(builds.summarize(before)['elapsed'])}" if before else ""
     tiles = (
         ("elapsed", format_seconds(elapsed), f"from the first call to the last{ago}"),
         ("reused", builds.share(totals), "of compiler time, which is CPU time of tools"),

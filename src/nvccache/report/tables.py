@@ -161,7 +161,7 @@ def cause_table(build: Sequence[Event]) -> str:
     ]
     heads = ("cause", "objects", "compiler time", "for instance")
     note = f"The first {_MOST_ROWS} of {len(causes)} causes." if len(causes) > _MOST_ROWS else ""
-    return table("Why compiles were no direct hits", heads, rows, note)
+    return table("Why compiles were not direct hits", heads, rows, note)
 
 
 def legend(build: Sequence[Event]) -> str:

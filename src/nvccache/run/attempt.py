@@ -65,7 +65,7 @@ def run_stages(call: Compile, slots: Slots) -> Report:
                 # A lost result that was made from other lines cannot be made again from those of this call.
                 if not any(run.has_other_lines for run in call.runs):
                     raise
-                call.note(f"{reason}: compiling again with the right lines")
+                call.note(f"{reason}: compiling again with correct line numbers")
                 schedule.begin_again()
                 delivery.begin_again()
         schedule.finish()
@@ -100,7 +100,7 @@ class Delivery:
         shows_lines = run.stage.tool.shows_lines and (run.has_warned or PLACES in run.wrapper_effects)
         if shows_lines and any(other.has_other_lines for other in self._call.runs):
             raise LinesMatterError(
-                "there are diagnostics" if run.has_warned else "a wrapper may have lines shown"
+                "there are diagnostics" if run.has_warned else "a wrapper may make line numbers matter"
             )
 
     def advance(self, schedule: Schedule) -> bool:

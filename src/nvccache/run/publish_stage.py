@@ -61,7 +61,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     if is_blind and any(map(elf.hides_text, filter(None, contents))):
         return f"a product of {stage.kind} may name the scratch directory"  # in debug information
     if stage.grammar.dates_linked_sources and any(_LINE_TABLE in each for each in filter(None, contents)):
-        return f"the line information of {stage.kind} holds dates of sources that no input names"
+        return f"the line information of {stage.kind} contains dates of sources that are not inputs"
     printed = tool_run.completed.stdout + tool_run.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):

@@ -47,7 +47,7 @@ def run_query(request: Request, cache: Store, path: str, watch: Watch, since_ns:
         except (UnreadableError, OSError) as error:
             report.reason_against_record = str(error)
         if report.reason_against_record:
-            report.causes = [f"no record is kept: {report.reason_against_record}"]
+            report.causes = [f"not recorded: {report.reason_against_record}"]
     return report
 
 

@@ -73,7 +73,7 @@ def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:
 def check_clock() -> None:
     """Raise UnreadableError if the clock was set: files that were read may be newer than they look."""
     if abs(time.time_ns() - time.monotonic_ns() - _CLOCK_DIFFERENCE) > _CLOCK_SLACK:
-        raise UnreadableError("the clock was set while it was compiled")
+        raise UnreadableError("the clock was set during the compile")
 
 
 def _check_call(call: Compile) -> None:

@@ -164,7 +164,7 @@ def early_lookup(objects: Iterable[str], existed: Collection[str], observation: 
     for path in objects:
         for process in observation.processes:
             if judge.looks_for_product(process, path, existed=path in existed):
-                return f"`{os.path.basename(process.program)}` looks for `{path}`, which it makes"
+                return f"`{os.path.basename(process.program)}` looks for `{path}` before creating it"
     return ""
 
 

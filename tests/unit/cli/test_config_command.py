@@ -73,7 +73,7 @@ def test_config_refuses_a_value_that_toml_cannot_hold(nvccache, file, value):
 def test_config_refuses_a_settings_file_that_is_not_regular(nvccache, file, put):
     put(file)
     result = nvccache("config", "max_size", "20G")
-    assert result.exit_code == 1 and result.output.endswith("it is no regular file\n")
+    assert result.exit_code == 1 and result.output.endswith("it is not a regular file\n")
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

@@ -146,7 +146,7 @@ def test_doctor_names_damaged_cache_files_and_changes_none(cache_dir, damage):
     if not damage:
         assert found.state == GOOD and found.text.startswith("3 files without damage, ")
         return
-    assert (found.state, found.text) == (BAD, "3 of 3 files damaged: they are made again when needed")
+    assert (found.state, found.text) == (BAD, "3 of 3 files damaged: compiled again when needed")
     assert sorted(found.details) == sorted(str(path.relative_to(cache_dir)) for path in files)
 
 

@@ -77,7 +77,7 @@ def test_remote_status_tries_reads_and_writes_and_ends_outages(
     text = nvccache("remote", "status").stdout
     assert ("skipped by compiles until" in text) == is_left[0]
     assert ("not written to by compiles" in text) == (is_left[1] and bool(rights))
-    assert ("to fix it: grant this user the bucket" in text) == bool(failing)
+    assert ("to fix it: give this user access to the bucket" in text) == bool(failing)
 
 
 def test_remote_status_writes_one_object_and_reads_it_back_but_not_in_readonly_mode(
@@ -112,5 +112,5 @@ def test_push_uploads_the_queue_and_keeps_it_after_a_fault(nvccache, far, identi
         assert result.exit_code == 1 and "sent 0 objects, 0 bytes; 2 left" in result.stdout
     # It ignores the outage that this began: who runs it wants a result now.
     assert "sent 2 objects" in nvccache("remote", "push").stdout
-    assert "nothing waits to be sent" in "".join(nvccache.lines("remote", "push"))
+    assert "nothing is left to send" in "".join(nvccache.lines("remote", "push"))
     assert len(files(far)) == 2 and outages.current(outages.OF_WRITING.format(identity)) is None

@@ -165,7 +165,7 @@ def test_unrecordable_shell_scripts_have_a_reason(text, reason):
 
 def test_a_shell_whose_text_is_unknown_has_no_record():
     for argv in (["script"], ["-s"], ["-i", "script"]):
-        assert unrecordable(process("sh", *argv)) == "runs what is not known"
+        assert unrecordable(process("sh", *argv)) == "runs unknown commands"
 
 
 def test_the_file_that_uses_the_time_macro_is_named_in_the_reason(tmp_path):

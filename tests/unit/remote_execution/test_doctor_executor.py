@@ -29,7 +29,7 @@ def found(text, **variables):
 def test_the_check_of_an_executor_asks_for_its_capabilities_and_reports_success(serve, options, instance):
     engine = serve()
     assert found(engine.url + options) == [
-        (GOOD, f"`{engine.url}{instance}` executes and uses SHA-256 digests")
+        (GOOD, f"`{engine.url}{instance}` executes stages, with SHA-256 digests")
     ]
     assert [(name, request.instance_name) for name, request in engine.seen] == [
         ("GetCapabilities", instance.strip("/"))
@@ -70,7 +70,7 @@ def test_each_fault_of_remote_execution_has_a_sentence():
     ("launcher", "folder", "detail"),
     [
         ("no-such-launcher -n1", "/", "there is no program `no-such-launcher`"),
-        ("env", "", "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"),
+        ("env", "", "`NVCCACHE_EXECUTOR_DIR` must be a path without special characters"),
         ("env", "{0}/file", "`{0}/file` cannot be used: Not a directory"),
         ("env", "{0}/open", "`{0}/open` is another user's, or writable by everyone"),
     ],

@@ -35,7 +35,10 @@ def check(completed: Completed = QUIET, **shown) -> Report:
 
 @pytest.mark.parametrize(
     ("completed", "shown", "sentence"),
-    [(QUIET, {"wrapper": (PLACES,)}, "a wrapper may have lines shown"), (WARNS, {}, "there are diagnostics")],
+    [
+        (QUIET, {"wrapper": (PLACES,)}, "a wrapper may make line numbers matter"),
+        (WARNS, {}, "there are diagnostics"),
+    ],
 )
 def test_a_compile_that_shows_line_numbers_begins_again_with_them_in_its_keys(
     completed, shown, sentence

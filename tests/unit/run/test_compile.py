@@ -124,7 +124,7 @@ def test_a_call_during_which_the_clock_was_set_is_not_recorded(
     now, moments = time.time_ns, iter([0])
     monkeypatch.setattr(time, "time_ns", lambda: now() - next(moments, 3600 * 10**9))
     assert toolkit.compile().status == 0
-    assert toolkit.last_record().reason_against_record == "the clock was set while it was compiled"
+    assert toolkit.last_record().reason_against_record == "the clock was set during the compile"
     assert toolkit.answer() is None
 
 
