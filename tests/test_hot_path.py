@@ -29,8 +29,7 @@ OURS = """
     config environment files files.keys files.presence files.signatures files.untrusted
     outcomes real_nvcc records records.direct records.facts records.input_records
     records.levels records.output_names records.products records.record records.replay records.replay_layout
-    shim store store.directory store.event_line store.sections store.store toolkit
-    toolkit.processor
+    shim store store.directory store.event_line store.sections store.store
 """
 DIRECT = {*BUILT_IN, *LIBRARIES, "nvccache", *(f"nvccache.{name}" for name in OURS.split())}
 # What a miss does without: each takes as long to load as many of our own modules.

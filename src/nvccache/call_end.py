@@ -93,9 +93,9 @@ def record_bypass(config: Config, reason: str, detail: str, arguments: list[str]
     event = Event(outcomes.BYPASS, reason)
     event.product, event.sources = _product_named_in(arguments), _sources_named_in(arguments)
     if detail and config.log:
-        from nvccache.commandline import redaction
+        from nvccache import log
 
-        note(config, f"bypass {reason} {redaction.hide_detail(detail)}")
+        note(config, f"bypass {reason} {log.hide_detail(detail)}")
     record(config, event, began)
 
 

@@ -1,10 +1,13 @@
-"""The log (`NVCCACHE_LOG`), sentences about invalid settings, and escaping for output.
+"""The log (`NVCCACHE_LOG`), sentences about invalid settings, escaping for output, and hidden values.
 
 Nothing is written to a compile's own streams. The log contains command lines, so that it is created readable
 for its owner only; an existing file keeps its mode.
 
 File names, messages in records and values of settings are untrusted: control characters, line ends,
 bidirectional overrides and invalid UTF-8 could forge a message or control a terminal.
+
+Builds pass API keys and passwords to compilers as macros (`-DAPI_KEY=...`), also through options for other
+programs: command lines are stored, logged and shown without these values.
 """
 
 from __future__ import annotations
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from nvccache.config import Config
 
 _ALIKE = 0.75
+HIDDEN = "…"
+# A macro's name with its parameters; a blank or "=" separates it from its value.
+_OPTIONS = ("-D", "--define-macro=")
+_MACRO = r"""(?<![^\s,"'=])(?:-D|--define-macro=)[\s"']*[^\s"'=(]*(?:\([\w\s,.$]*\))?=?"""
 
 
 def write(log_path: str, *lines: str) -> None:
@@ -73,3 +80,21 @@ def nearest(name: str, names: Iterable[str]) -> str:
     import difflib  # slow
 
     return next(iter(difflib.get_close_matches(name.lower(), list(names), 1, _ALIKE)), "")
+
+
+def hide(text: str) -> str:
+    """A text up to the value of its first macro."""
+    if not any(option in text for option in _OPTIONS):
+        return text
+    import re
+
+    macro = re.search(_MACRO, text)
+    return text[: macro.end()] + HIDDEN if macro and macro.end() < len(text) else text
+
+
+def hide_detail(detail: str) -> str:
+    """What a bypass is due to; of an option that may be unknown, only the name."""
+    import re
+
+    name = re.match(r"[^=\s]*=?", detail) if detail.startswith("-") else None
+    return name[0] + HIDDEN if name and name.end() < len(detail) else hide(detail)

@@ -247,10 +247,9 @@ def _report_fault(config: Config, fault: Exception, nvcc: str) -> None:
         import traceback
 
         from nvccache import __version__, log
-        from nvccache.commandline import redaction
 
         # No command line: a value could be in any form. A macro's could still be quoted in a message.
-        lines = map(redaction.hide, "".join(traceback.format_exception(fault)).splitlines())
+        lines = map(log.hide, "".join(traceback.format_exception(fault)).splitlines())
         log.write(config.log, f"fault in nvccache {__version__} for {nvcc}", *lines)
     call_end.record(config, Event(outcomes.FAULT), time.monotonic())
 

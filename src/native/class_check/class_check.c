@@ -3,7 +3,7 @@
  *     class-check CHECK... -- LOADER ARGUMENT...
  *
  * The tools of a stage fold mathematics by the functions that the C library chooses for the processor, see
- * toolkit/processor.py. A check is the name of a feature that the processor must have, or after a `-`, must not have.
+ * records/facts.py. A check is the name of a feature that the processor must have, or after a `-`, must not have.
  *
  * It is sent as it is to machines that may have no other program, and is linked statically.
  */

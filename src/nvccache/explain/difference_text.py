@@ -10,8 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from nvccache import environment
-from nvccache.commandline import redaction
+from nvccache import environment, log
 from nvccache.explain.object_record import Component, Part
 from nvccache.records import facts, input_records
 from nvccache.records.facts import CurrentState
@@ -57,14 +56,14 @@ def _argument_clauses(added: Sequence[Part], removed: Sequence[Part]) -> list[st
     new, old = (Counter(text for text, _ in parts) for parts in (added, removed))
     changed = new & old  # they look the same, but their hidden values differ
     new, old = new - changed, old - changed
-    names = [text.removesuffix(redaction.HIDDEN).removesuffix("=") for text in changed]
+    names = [text.removesuffix(log.HIDDEN).removesuffix("=") for text in changed]
     clauses = [f"the value of `{name}` changed" for name in names]
     targets, targets_before = _targets_in(new), _targets_in(old)
     if targets < targets_before or targets_before < targets:
         word = "added" if targets_before < targets else "removed"
         clauses += [f"`sm_{target}` was {word}" for target in sorted(targets ^ targets_before)]
         new, old = (Counter(filter(_has_no_target, texts.elements())) for texts in (new, old))
-    if new.total() == old.total() == 1 and redaction.HIDDEN not in "".join((*new, *old)):
+    if new.total() == old.total() == 1 and log.HIDDEN not in "".join((*new, *old)):
         return [*clauses, f"`{next(iter(new))}` replaced `{next(iter(old))}`"]
     clauses += [f"`{text}` was added to {_LINE}" for text in new.elements()]
     clauses += [f"`{text}` was removed from {_LINE}" for text in old.elements()]

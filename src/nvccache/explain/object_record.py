@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from nvccache.commandline import redaction, tokens
+from nvccache import log
+from nvccache.commandline import tokens
 from nvccache.files import keys
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -48,7 +49,7 @@ def stored_form(components: Iterable[KeyComponent], digest_key: str) -> list[Com
         texts = [part if isinstance(part, str) else part.hex() for part in raw]
         if tag == "argument":
             whole = tokens.spelled(*texts) if len(texts) > 1 else texts[0]
-            visible = redaction.hide(whole)
+            visible = log.hide(whole)
             parts = [(visible, "" if visible == whole else digest(whole))]
         elif tag in ("directory", "nvcc"):
             parts = [(each, "") for each in texts]
@@ -82,7 +83,7 @@ def find(product: str, cache: Store) -> ObjectRecord | None:
         components = [_component(*sections.split(each)) for each in rest]
     except (ValueError, TypeError):
         return None
-    return ObjectRecord(digest_key.decode(), os.fsdecode(name), os.fsdecode(reason), components)
+    return ObjectRecord(os.fsdecode(digest_key), os.fsdecode(name), os.fsdecode(reason), components)
 
 
 def _component(tag: str, *texts: str) -> Component:

@@ -7,9 +7,10 @@ contain addresses, account names or requests.
 
 from __future__ import annotations
 
+import importlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from nvccache.remote_url import Remote
 
@@ -100,6 +101,48 @@ def error_of(message: str) -> ServiceError:
     return ServiceError(next(words, "broken"))
 
 
+# By exception of redis-py, or its nearest base.
+_WORDS_OF_REDIS = {"AuthenticationError": "bad_credentials", "NoPermissionError": "bad_credentials"}
+_WORDS_OF_REDIS |= {"TimeoutError": "timeout", "ConnectionError": "unreachable"}
+_WORDS_OF_REDIS |= {"OutOfMemoryError": "full", "ReadOnlyError": "denied"}
+
+
+class RedisWithTls(Service):
+    """By redis-py: opendal, which serves `redis://`, has no TLS for it."""
+
+    def __init__(self, remote: Remote, environ: Mapping[str, str], timeout: float) -> None:
+        try:
+            redis = importlib.import_module("redis")
+        except ImportError:
+            raise ServiceError("not_installed") from None
+        self._prefix = remote.options["prefix"] + "/" if "prefix" in remote.options else ""
+        self._seconds = remote.options.get("ttl")
+        self._client = redis.Redis(
+            remote.host.strip("[]"), remote.port, int(remote.path), protocol=2, retry=None,
+            username=remote.user or None, password=remote.password or environ.get("REDISCLI_AUTH") or None,
+            ssl=True, ssl_check_hostname=True, ssl_ca_certs=environ.get("SSL_CERT_FILE") or None,
+            socket_timeout=timeout, socket_connect_timeout=timeout,
+        )  # fmt: skip
+
+    def get(self, name: str, most: int) -> bytes | None:
+        content = _answer_of_redis(lambda: self._client.getrange(self._prefix + name, 0, most))
+        assert isinstance(content, bytes)
+        return content if 0 < len(content) <= most else None  # what is absent is empty
+
+    def put(self, name: str, content: bytes) -> None:
+        _answer_of_redis(lambda: self._client.set(self._prefix + name, content, ex=self._seconds))
+
+
+def _answer_of_redis(request: Callable[[], object]) -> object:
+    try:
+        return request()
+    except Exception as error:
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        words = (_WORDS_OF_REDIS[kind] for kind in kinds if kind in _WORDS_OF_REDIS)
+        is_tls = "SSL" in str(error) or isinstance(error.__context__, FileNotFoundError)
+        raise ServiceError("tls" if is_tls else next(words, "broken")) from None
+
+
 def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:
     """`timeout` is for each read or write, not for a whole request. Raises ServiceError."""
     if remote.scheme == "file":
@@ -107,8 +150,6 @@ def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -
 
         return SharedDirectory(remote.path)
     if remote.scheme == "rediss":
-        from nvccache.remote.redis_tls import RedisWithTls
-
         return RedisWithTls(remote, environ, timeout)
     from nvccache.remote.object_store import ObjectStore
 

@@ -16,10 +16,11 @@ from nvccache.files import keys, signatures
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Stage
 from nvccache.real_nvcc import is_program
+from nvccache.records import facts
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.store.store import Store
-from nvccache.toolkit import loader, processor, toolchain
+from nvccache.toolkit import loader, toolchain
 from nvccache.values import dataclass
 
 # Stands for the scratch directory in commands and files that are sent. The digits make it unique.
@@ -119,7 +120,7 @@ def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedToo
         raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
         raise ExecutorError(faults.BROKEN, "class-check was not built: no static C library")
-    checks = checks_of(processor.processor_class())
+    checks = checks_of(facts.processor_class())
     if not checks:
         raise ExecutorError(faults.BROKEN, "this machine's processor class is not known")
     program_name = f"{_PROGRAMS}/{os.path.basename(program)}"
@@ -138,7 +139,7 @@ def checks_of(processor_class: str) -> list[str]:
     if "\n" in processor_class:
         return []
     present = processor_class.split()
-    return [flag if flag in present else f"-{flag}" for flag in processor.USED_BY_LIBM]
+    return [flag if flag in present else f"-{flag}" for flag in facts.USED_BY_LIBM]
 
 
 def digest_of_file(path: str, store: Store) -> tuple[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from nvccache import log
-from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
 from nvccache.machine import scratch, slots, streams
 from nvccache.observation import observer
@@ -142,6 +141,6 @@ def _maintain(cache: store.Store, config: Config, report: Report) -> None:
 
 def _left_to_nvcc(bypass: Bypass, request: Request) -> Report:
     if request.config.log:
-        detail = redaction.hide_detail(bypass.detail)
+        detail = log.hide_detail(bypass.detail)
         log.write(request.config.log, f"bypass {bypass.reason} {detail}")
     return Report(leave_to_nvcc=bypass.reason)

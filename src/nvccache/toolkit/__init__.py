@@ -1,4 +1,4 @@
-"""nvcc and its tools: where they are, dry runs, digests, the libraries they load, the processor class.
+"""nvcc and its tools: where they are, dry runs, digests, the libraries they load.
 
 Does not interpret the commands of a transcript.
 """

@@ -11,10 +11,10 @@ import pytest
 import hand_made_plans
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS
 from nvccache.plan.stages import tool_of
+from nvccache.records import facts
 from nvccache.remote_execution import work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, ShippedTool
-from nvccache.toolkit import processor
 from sent_work import NEEDS_CHECK
 
 SORT = shutil.which("sort") or "sort"
@@ -118,8 +118,8 @@ def test_digests_of_sent_tools_are_remembered_until_the_tools_change(tmp_path, c
 @NEEDS_CHECK
 @needs_x86
 def test_the_worker_check_rejects_processors_with_other_libm_features():
-    checks = work.checks_of(processor.processor_class())
-    assert [check.removeprefix("-") for check in checks] == [*processor.USED_BY_LIBM]
+    checks = work.checks_of(facts.processor_class())
+    assert [check.removeprefix("-") for check in checks] == [*facts.USED_BY_LIBM]
 
     def status(checks):
         argv = [work.CHECK, *checks, "--", LOADER, SORT, "/dev/null"]

@@ -6,8 +6,8 @@ import platform
 
 import pytest
 
-from nvccache.toolkit import processor
-from nvccache.toolkit.processor import USED_BY_LIBM, class_in
+from nvccache.records import facts
+from nvccache.records.facts import USED_BY_LIBM, class_in
 
 ALIAS = "cpu:type:x86,ven0000fam0006mod0055:feature:,0000,{}\n"
 
@@ -30,18 +30,18 @@ def test_the_processor_class_names_each_feature_that_libm_chooses_by(flag):
     ],
 )
 def test_if_libms_choices_are_unknown_the_whole_cpu_is_described(alias, version):
-    assert class_in(alias, version) == f"{version}\n{processor.describe()}"
+    assert class_in(alias, version) == f"{version}\n{facts.describe_processor()}"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 has these features")
 def test_the_kernel_numbers_features_as_they_are_named_in_cpuinfo():
-    flags = next(line for line in processor.describe().split("\n") if line.startswith("flags")).split()
-    found = processor.processor_class().split()[2:]
+    flags = next(line for line in facts.describe_processor().split("\n") if line.startswith("flags")).split()
+    found = facts.processor_class().split()[2:]
     assert found == [flag for flag in USED_BY_LIBM if flag in flags]
 
 
 def test_the_description_of_the_processor_is_stable():
-    described = processor.describe()
-    assert described == processor.describe()
+    described = facts.describe_processor()
+    assert described == facts.describe_processor()
     assert "flags" in described or "Features" in described
     assert "MHz" not in described
