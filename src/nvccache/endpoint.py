@@ -33,7 +33,7 @@ class Endpoint:
     launcher: list[str] = field(default_factory=list)  # its argv
     instance: str = ""
     queue: float = 10.0  # the longest wait of a stage for a worker
-    deadline: float = 300.0  # for a stage in all, in seconds: a worker that hangs holds a build up no longer
+    deadline: float = 300.0  # seconds for a stage in all: how long a worker that hangs can delay a build
     files: dict[str, str] = field(default_factory=dict)
     properties: list[tuple[str, str]] = field(default_factory=list)  # further requirements on workers
 
@@ -43,7 +43,7 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """For messages and logs; of a launcher only the program's name."""
+        """The endpoint as shown in messages and logs; of a launcher, only the program's name."""
         if self.is_launcher:
             return f"prefix:{os.path.basename(self.launcher[0])}"
         return f"{self.scheme}://{self.target}" + (f"/{self.instance}" if self.instance else "")

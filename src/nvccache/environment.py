@@ -48,7 +48,7 @@ OF_DATES = ("TZ", "TZDIR")  # read when a date is printed, such as by `ls -l`
 
 WHOLE = "*"  # all variables except ignored ones; `BASH_*` those with the prefix
 _UNSET = "-"
-# Set by shells and make for their children, or the name of a temporary directory: no product depends on them.
+# Set by shells and make for their children, or names of temporary directories: no product depends on them.
 OF_OTHERS = frozenset(
     """
     _ OLDPWD SHLVL MAKEFLAGS MAKELEVEL MAKE_TERMERR MAKE_TERMOUT MFLAGS TEMP TEMPDIR TMP TMPDIR
@@ -63,7 +63,7 @@ def requests_colours(argv: Iterable[str]) -> bool:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether no product depends on a variable, unless a program that is no compiler queries it by name."""
+    """Whether no product depends on a variable, unless a program other than a compiler queries it by name."""
     return name in OF_OTHERS or name.startswith(OWN)
 
 
@@ -80,7 +80,7 @@ def digest_of(name: str, environ: Mapping[str, str]) -> str:
 
 
 def is_set(digest: str) -> bool:
-    """Whether a digest from `digest_of` is that of a variable that was set."""
+    """Whether this digest from `digest_of` belongs to a variable that was set."""
     return digest not in ("", _UNSET)
 
 

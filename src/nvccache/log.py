@@ -83,7 +83,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def hide(text: str) -> str:
-    """A text up to the value of its first macro."""
+    """The text, cut off before the value of its first macro."""
     if not any(option in text for option in _OPTIONS):
         return text
     import re
@@ -93,7 +93,7 @@ def hide(text: str) -> str:
 
 
 def hide_detail(detail: str) -> str:
-    """What a bypass is due to; of an option that may be unknown, only the name."""
+    """The detail of a bypass without secrets: of an option that may be unknown, only the name."""
     import re
 
     name = re.match(r"[^=\s]*=?", detail) if detail.startswith("-") else None

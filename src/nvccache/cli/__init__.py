@@ -1,4 +1,4 @@
-"""The commands of `nvccache`: with report/command.py, all that imports click.
+"""The commands of `nvccache`. Only they and report/command.py import click.
 
 Importing this package loads nothing else: the shim looks up each name in COMMANDS before it searches for a
 compiler of that name. To add one: docs/development/extending.md.

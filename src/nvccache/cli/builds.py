@@ -38,7 +38,7 @@ def summarize(calls: Sequence[Event]) -> Figures:
 
 
 def causes(calls: Sequence[Event]) -> list[dict[str, Any]]:
-    """Why the compiles of a build ended as they did, what cost most first, each with its objects."""
+    """Why the compiles of a build had their outcomes, the costliest cause first, each with its objects."""
     groups: dict[str, dict[str, Any]] = {}
     for call in filter(events.is_compile, calls):
         group = groups.setdefault(
@@ -50,7 +50,7 @@ def causes(calls: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def cause_of(call: Event) -> str:
-    """Why a call had its outcome, by the event log alone."""
+    """Why a call had its outcome, according to the event log alone."""
     if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
         return "a remote has its result" if call.remote and call.remote.found else UNCHANGED
     if call.outcome == outcomes.FAULT:
@@ -95,12 +95,12 @@ def reused(figures: Figures) -> str:
 
 
 def share(figures: Figures) -> str:
-    """The reused share of compiler time; all or nothing only if that is exact."""
+    """The reused share of compiler time; 0 and 100 % only if they are exact."""
     saved, spent = figures["seconds_saved"], figures["seconds_spent"]
     percent = round(100 * saved / (saved + spent)) if saved + spent else 0
     return f"{min(max(percent, int(saved > 0)), 100 - int(spent > 0))} %"
 
 
 def relative(sentence: str) -> str:
-    """A sentence whose quoted paths below the working directory are relative to it."""
+    """The sentence, with quoted paths below the working directory made relative to it."""
     return re.sub("(?<=`)" + re.escape(os.path.join(os.getcwd(), "")), "", sentence)

@@ -1,8 +1,8 @@
 """The checks of `nvccache doctor` for the cache directory: can a compile store, lock and count there?
 
-A probe is written and removed. A foreign directory is left alone. With
-`--check-files`, every record and blob of this version is compared with its sums; a compile checks only what
-it uses, and makes what is damaged again. docs/how-to/shared-cache.md says how caches are shared.
+A probe is written and removed. A foreign directory is left alone. With `--check-files`, every record and blob
+of this version is compared with its sums; a compile checks only what it uses, and replaces what is damaged.
+docs/how-to/shared-cache.md says how caches are shared.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
 
 
 def _check_part(top: Directory, name: str, path: str) -> None:
-    """Raises OSError if a part of the cache is there and cannot be written to."""
+    """Raises OSError if a part of the cache exists but cannot be written to."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(top.status(name).st_mode):
             raise OSError(errno.ENOTDIR, "it is a link, or not a directory")
@@ -84,7 +84,7 @@ def _owner_of(path: str) -> str:
 
 
 def check_files(settings: Config) -> Iterator[Finding]:
-    """How many files are undamaged, and which are damaged, of those that this user can read."""
+    """How many of the files that this user can read are undamaged, and which are damaged."""
     cache = our_settings.open_untouched(settings.dir)
     files = size = 0
     damaged = []
@@ -92,7 +92,7 @@ def check_files(settings: Config) -> Iterator[Finding]:
         for file in eviction.entries(cache.directory):
             if file.path.partition("/")[0] not in store.BUCKETS:
                 continue
-            with contextlib.suppress(FileNotFoundError, PermissionError):  # removed meanwhile, or of others
+            with contextlib.suppress(FileNotFoundError, PermissionError):  # removed, or another user's
                 if not _is_good(cache, file.path):
                     damaged.append(file.path)
                 files, size = files + 1, size + file.size

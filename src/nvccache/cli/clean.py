@@ -86,7 +86,7 @@ def clean(
 
 
 def _show(removed: Amount | None, root: str, dry_run: bool, as_json: bool) -> None:
-    """Print what was removed from the cache, None if there is no cache."""
+    """Print what was removed from the cache; `removed` is None if there is no cache."""
     if as_json:
         counts = {"files": removed.files if removed else 0, "bytes": removed.bytes if removed else 0}
         say_json({"cache": root, "dry_run": dry_run and bool(removed), **counts})
@@ -98,9 +98,9 @@ def _show(removed: Amount | None, root: str, dry_run: bool, as_json: bool) -> No
 
 
 def _names_of(glob: str, cache: Store) -> set[str]:
-    """The files that calls of the event log need whose product or source matches.
+    """The files on which calls in the event log rest, if their product or source matches.
 
-    What a call rests on includes its outputs, without which a replay is no hit either.
+    These include their outputs, without which a replay is not a hit either.
     """
     names = set()
     for call in events.read(cache.directory):

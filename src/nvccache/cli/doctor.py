@@ -107,7 +107,7 @@ def check_installation() -> Iterator[Finding]:
 
 
 def _notes(name: str) -> tuple[str, ...]:
-    """The notes of src/native/hatch_build.py about a part that it built."""
+    """What src/native/hatch_build.py noted about a part when it built it."""
     path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
@@ -117,7 +117,7 @@ def _notes(name: str) -> tuple[str, ...]:
 
 
 def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -> Iterator[Finding]:
-    """Which program `nvcc` is, and whether a shim finds a compiler; `nvcc` is that of this machine."""
+    """Which program `nvcc` is, and whether a shim finds a compiler; `nvcc` is this machine's."""
     folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
     programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]
@@ -164,7 +164,7 @@ def check_build(directory: str) -> Finding:
 
 
 def check_remotes(settings: Config) -> Iterator[Finding]:
-    """Whether each remote answers, takes what is written, and has got what is queued for it."""
+    """Whether each remote answers and can be written to, and whether its queue is empty."""
     if settings.remote and settings.dir:
         for remote in remote_url.parse(settings.remote):
             yield from remotes.check(remote, Directory(settings.dir), not settings.readonly)

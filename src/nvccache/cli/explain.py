@@ -1,8 +1,8 @@
 """`nvccache explain [FILE]`: why the last build, or the last compile of FILE, ran what it ran.
 
-FILE may be a product, a source, or the end of the path of either. An exact product comes before an exact
-source, and both before a path that only ends with FILE; `a.o` also stands for CMake's `a.cu.o`. Of several
-calls the newest is taken.
+FILE may be a product or a source, or the end of its path. A product with exactly this path is preferred to a
+source, and both to paths that only end with FILE; `a.o` also stands for CMake's `a.cu.o`. The newest call is
+explained.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _explain_build(calls: list[Event], as_json: bool) -> None:
 
 
 def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
-    """The newest call with the best match, the path that matched, and others."""
+    """The newest call with the best match, the path that matched, and further paths that match as well."""
     folder, name = os.path.split(os.path.abspath(typed))
     exact = {os.path.join(folder, name), os.path.join(os.path.realpath(folder), name)}
     end = os.sep + os.path.normpath(typed)
@@ -127,7 +127,7 @@ def sources_of(call: Event) -> list[str]:
 
 
 def name_of(call: Event) -> str:
-    """A name for a call: its product, its sources or its directory."""
+    """What to call a call: its product, else its sources or its directory."""
     return call.product or " ".join(map(relative_path, sources_of(call))) or call.directory
 
 
@@ -164,7 +164,7 @@ def lines(call: Event, name: str) -> Iterator[str]:
 
 
 def _remark(stage: StageEvent) -> str:
-    """CPU seconds, and where it ran if it was sent to another machine."""
+    """The CPU seconds of a stage, and where it ran if it was sent to another machine."""
     text = f" {stage.cost:8.2f} s" + ("  failed" if stage.result == FAILED else "")
     if word := events.why_here(stage):
         return f"{text}  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"

@@ -35,7 +35,7 @@ STATUSES = {
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line; returns its exit status. ^C is left to the caller."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what the locale does not have
+        sys.stdout.reconfigure(errors="backslashreplace")  # characters that the locale lacks
     try:
         commands.main(args=arguments, prog_name="nvccache", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -57,7 +57,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def in_one_sentence() -> Iterator[None]:
-    """Turn any error of a command into one sentence for its user; quoted text is escaped."""
+    """Turn any error of a command into one sentence for the user; quoted text is escaped."""
     try:
         yield
     except (Failure, click.exceptions.Exit, click.Abort):

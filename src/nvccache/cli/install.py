@@ -52,7 +52,7 @@ def install(folder: str, as_json: bool) -> None:
 
 
 def launcher() -> str:
-    """The path of the `nvccache` that was started, else of the one next to this Python; or empty."""
+    """The path of the `nvccache` that was started, or of the one next to this Python; may be empty."""
     next_to_python = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "nvccache")
     for program in (os.path.abspath(sys.argv[0]), next_to_python):
         if os.path.basename(program) == "nvccache" and is_program(program):
@@ -61,12 +61,12 @@ def launcher() -> str:
 
 
 def install_command(extra: str) -> str:
-    """The command that adds one of nvccache's extras; with pipx or uv it has another name."""
+    """The command that adds one of nvccache's extras; users of pipx or uv have to adapt it."""
     return f"pip install 'nvccache[{extra}]'"
 
 
 def version() -> dict[str, str]:
-    """The version, and from the build hook: commit, machine and C library; may be empty."""
+    """The version; and the commit, machine and C library, which the build hook noted: may be empty."""
     try:
         with open(os.path.join(os.path.dirname(observer.LIBRARY), "build"), encoding="utf-8") as stream:
             return {"version": __version__, "build": stream.read()}

@@ -1,8 +1,8 @@
 """The output of commands: prints lines, with control characters escaped.
 
 No other module writes to a command's streams, since printed text may come from untrusted records, file names
-and variables. Sizes, times and `--since` have their forms here. Text is coloured on terminals; JSON is for
-scripts. Failing to write ends the command with one sentence, see `OutputError`.
+and variables. Formats sizes and times, and parses `--since`. Text is coloured on terminals; JSON is for
+scripts. If output cannot be written, the command ends with one sentence, see `OutputError`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WrongUsage(Failure):
 
 
 class OutputError(Failure):
-    """The output could not be written; the command has done its work."""
+    """The output could not be written; the command itself has succeeded."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write the output: {error.strerror or error}")
@@ -69,7 +69,7 @@ class OutputError(Failure):
 
     @property
     def status(self) -> int:
-        """With `| head`, the status that shells report for a program killed by SIGPIPE."""
+        """If nobody reads the output, as with `| head`, the status that shells report for SIGPIPE."""
         return 128 + signal.SIGPIPE if self.is_unread else self.exit_code
 
     def show(self, file: IO[str] | None = None) -> None:
@@ -118,7 +118,7 @@ def _echo(*parts: Part, err: bool = False) -> None:
 
 
 def wrapped(line: str) -> list[str]:
-    """A line as several of at most 80 columns on a terminal; as it is for other readers, such as grep."""
+    """On a terminal, the line split into lines of at most 80 columns; unchanged for grep and the like."""
     if not (width := _width()):
         return [line]
     wrapper = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False)
@@ -131,7 +131,7 @@ def _width() -> int:
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a file, or for `-` to standard output; raises Failure."""
+    """Write a file, or to standard output if the path is `-`; raises Failure."""
     try:
         with click.open_file(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
@@ -155,7 +155,7 @@ class Finding:
 
 
 def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
-    """Print findings, each as soon as it is there; exits with status 1 if one is bad."""
+    """Print each finding as soon as it is known; exits with status 1 if one is bad."""
     found = []
     for finding in findings:
         found.append(finding)

@@ -35,7 +35,7 @@ from nvccache.remote_url import Remote
 from nvccache.store.directory import Directory, NoCacheError
 
 _SECONDS = 5.0  # for a response; longer than a compile waits
-_LOCK_SECONDS = 660.0  # a live uploader ends sooner
+_LOCK_SECONDS = 660.0  # an uploader that works ends sooner
 _PROBE = ("probe-v1", "0" * 64)  # bucket and key of the object that `status` writes
 _ADVICE = {
     "denied": "give this user access to the bucket or directory, or remove `,rw` from NVCCACHE_REMOTE",
@@ -103,7 +103,7 @@ def _settings() -> tuple[Config, Directory]:
 
 
 def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]:
-    """Try what a compile needs from a remote; ends the outages of what works."""
+    """Try what a compile needs from a remote; if it works, compiles use the remote again."""
     writing = OF_WRITING.format(remote.identity)
     effect = "cannot be used"
     try:
@@ -138,7 +138,7 @@ def _fix_of(error: ServiceError) -> str:
 
 
 def _send(remote: Remote, root: Directory) -> Finding:
-    """Send what is queued for a remote; what was sent."""
+    """Send what is queued for a remote, and say what was sent."""
     sender = send_queued.Sender(root, remote, os.environ)
     with contextlib.suppress(NoCacheError):  # the job compiled nothing
         lock = uploads.take_lock(root, _LOCK_SECONDS) if uploads.queued(root, remote.identity) else None

@@ -31,12 +31,12 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
 
 
 def warn_if_not_counted(settings: Config) -> None:
-    """Say why this user's calls are not counted, if so."""
+    """Warn if this user's calls are not counted, and say why."""
     why = "`readonly` is on" if settings.dir and settings.readonly else "" if settings.dir else NO_CACHE
     path = os.path.join(settings.dir, "journal")
     while not why and not os.path.lexists(path):
         path = os.path.dirname(path)
-    # A directory that cannot be read is an error of its own.
+    # A directory that cannot be read is reported as an error elsewhere.
     if not why and os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK, effective_ids=True):
         is_writable = os.access(path, os.W_OK, effective_ids=True)
         why = "" if is_writable else f"`{settings.dir}` cannot be written to: see `nvccache doctor`"

@@ -82,7 +82,7 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
 
 
 def _uploads(settings: config.Config) -> Figures:
-    """How many objects are still to be sent to the remotes, and why they are not."""
+    """How many objects are still to be sent to the remotes, and why they are not sent now."""
     written = [each.identity for each in remote_url.parse(settings.remote) if each.is_writable]
     found = (outages.current(outages.OF_WRITING.format(each)) for each in written)
     return {
@@ -92,7 +92,7 @@ def _uploads(settings: config.Config) -> Figures:
 
 
 def outage_of_executor(settings: config.Config) -> outages.Outage | None:
-    """The outage for which compiles send no stages; None if they send, or nothing is set."""
+    """The outage because of which compiles send no stages; None without an outage or an executor."""
     if not settings.executor:
         return None
     return outages.current(outages.OF_EXECUTOR.format(endpoint.parse(settings.executor).identity))
@@ -107,7 +107,7 @@ def _read_events(root: str, since: float | str | None) -> list[Event]:
 
 
 def _groups(found: Iterable[Event], by: str) -> list[Figures]:
-    """The totals of calls of one group, slowest first; by architecture, of stages."""
+    """The totals of each group, the slowest first: of calls or, by architecture, of stages."""
     groups: dict[str, list[Event]] = {}
     for event in found:
         for name, counted in _named(event, by):
@@ -117,7 +117,7 @@ def _groups(found: Iterable[Event], by: str) -> list[Figures]:
 
 
 def _named(event: Event, by: str) -> Iterator[tuple[str, Event]]:
-    """The groups of a call, with what is counted there: by architecture, an event for each stage."""
+    """The groups that a call belongs to, each with an event to count: by architecture, one per stage."""
     if by == "source":
         for source in event.sources:
             yield os.path.normpath(os.path.join(event.directory, source)), event
@@ -180,7 +180,7 @@ def _aligned(rows: Iterable[Row]) -> list[str]:
 
 
 def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
-    """A row with the sum and the most frequent kinds; none if the sum is zero."""
+    """A row with the sum and the most frequent kinds; no row if the sum is zero."""
     found = sorted(((count, word) for word, count in counts.items() if count), key=lambda one: -one[0])
     if not found:
         return []

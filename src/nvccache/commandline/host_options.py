@@ -1,7 +1,7 @@
 """Which options that nvcc forwards to its tools make a call uncacheable.
 
-Owns the lists of host compiler and device tool options that write further files, read files without a line
-marker, or suppress line markers, and the option that identifies a link. From the manuals of GCC 14 and
+Owns the lists of options of host compilers and device tools that write further files, read files without a
+line marker, or suppress line markers; and the option that identifies a link. From the manuals of GCC 14 and
 Clang 19. Options not listed are assumed to affect only the product and the diagnostics.
 """
 
@@ -36,7 +36,7 @@ _WRITES_BESIDE_OBJECT = (
     "-fstack-usage",
     "-fcallgraph-info",
 )
-# Those of which the names of the files are known: the object's, with another suffix.
+# Options whose files have known names: the object's, with another suffix.
 _SIDE_FILES = {
     "-gsplit-dwarf": ".dwo",
     "--coverage": ".gcno",
@@ -144,7 +144,7 @@ def _reason(option: str, assembler: bool) -> str | None:
 
 
 def uncacheable_device_option(arguments: Sequence[Argument]) -> str | None:
-    """The first device tool option that names a file, or makes the tool print about itself, if any."""
+    """The first option that names a file for a device tool, or makes it print about itself, if any."""
     for name in _DEVICE_TOOLS:
         elements = values(arguments, name)
         if isinstance(elements, UnknownOption):

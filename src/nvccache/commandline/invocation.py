@@ -1,6 +1,6 @@
 """Parses nvcc's arguments and environment into an Invocation or a Bypass.
 
-Decides which calls bypass the cache by their arguments alone. Does not construct commands: stages come from
+Decides from their arguments alone which calls bypass the cache. Does not construct commands: stages come from
 nvcc's own dry run of the same arguments. How options of one phase combine was learnt from `nvcc --dryrun` of
 CUDA 11.2 to 13.5.
 """
@@ -290,7 +290,7 @@ def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
 
 
 def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
-    """Bypass for files that are none; `may_discard`: an output may be the null device."""
+    """Bypass for paths of streams and devices; `may_discard`: an output may be the null device."""
     for path in _read(arguments):
         if _is_stream(path):
             return Bypass("standard_input", path)  # could not be read again for the real nvcc
@@ -314,7 +314,7 @@ def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
 
 
 def _names(arguments: Sequence[Argument]) -> Bypass | None:
-    """Bypass for names of outputs in which nvcc's shell expands something."""
+    """Bypass for names of outputs that nvcc's shell would expand."""
     for name in ("output-file", "output-directory"):
         value = last_value(arguments, name) or ""
         if any(character in value for character in _SHELL_SPECIAL):
@@ -332,7 +332,7 @@ def _read(arguments: Sequence[Argument]) -> list[str]:
 
 
 def _is_stream(path: str) -> bool:
-    """Whether a path, existing or not, is or leads to a device, a pipe or an open descriptor."""
+    """Whether a path is, or would be, a device, a pipe or an open descriptor; links are followed."""
     if path == "-":
         return True
     try:
@@ -356,7 +356,7 @@ def _is_stream(path: str) -> bool:
 
 
 def _is_below_plain_directory(path: str) -> bool:
-    """Whether a path below /dev or /proc leads into /dev/shm, or out of them, as by /proc/self/cwd."""
+    """Whether a path below /dev or /proc leads to ordinary files: into /dev/shm, or out by /proc/self/cwd."""
     real_path = os.path.realpath(path)
     return real_path.startswith("/dev/shm/") or not real_path.startswith(("/dev/", "/proc/"))
 

@@ -13,10 +13,10 @@ VALUE = "value"  # one value, after `=` or as the next token; the last occurrenc
 OPTIONAL = "optional"  # like VALUE, but it may be left out; understood only after `=`
 LIST = "list"  # like VALUE, but repeatable and split at commas
 
-# Long names, each with its short name after a colon, or nothing if it has none; without, both are alike.
+# Long names, each with its short name after a colon; `name:` has none, and without a colon both are alike.
 # Not in --help: aggressive-inline, fassociative-math, ffinite-math-only, fno-signed-zeros, no-device-inline,
-# restrict-in-struct, cicc-options, cudafe-options and fatbin-options.
-# host-relocatable-link was `-r` until CUDA 12; it affects only links.
+# restrict-in-struct, cicc-options, cudafe-options and fatbin-options. host-relocatable-link was `-r` until
+# CUDA 12; it affects only links.
 _SWITCHES = """
     aggressive-inline allow-unsupported-compiler augment-host-linker-script:aug-hls clean-targets:clean
     compile:c compile-as-tools-patch:astoolspatch concat cubin cuda debug:g device-c:dc device-debug:G

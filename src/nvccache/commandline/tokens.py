@@ -60,7 +60,7 @@ class UnknownOption:
 
 
 def resolve(arguments: list[Argument]) -> list[Argument] | UnknownOption:
-    """The same arguments, or an UnknownOption if one is FORWARDED and no option makes nvcc do that."""
+    """The same arguments, or an UnknownOption if one is FORWARDED and no option makes nvcc forward it."""
     if not any(argument.name in _FORWARDING for argument in arguments):
         for argument in arguments:
             if argument.name == FORWARDED:
@@ -84,7 +84,7 @@ def scan(argv: Sequence[str]) -> list[Argument] | UnknownOption:
 
 
 def _match(token: str, following: str | None) -> Argument | None:
-    """The argument that begins with this token; None if nvcc rejects it or versions differ."""
+    """The argument that begins with this token; None if nvcc rejects it, or its versions differ."""
     if token == "-" or not token.startswith("-"):
         return Argument(INPUT, token, (token,))
     name = SPELLINGS.get(token)
@@ -116,7 +116,7 @@ def _spelled(name: str, token: str, following: str | None) -> Argument | None:
     if arity == SWITCH:
         return Argument(name, None, (token,))
     if arity == OPTIONAL or following is None:
-        return None  # nvcc: `argument expected after`, or whether there is one depends on what follows
+        return None  # nvcc: `argument expected after`; or it depends on what follows
     return Argument(name, following, (token, following))
 
 
@@ -131,7 +131,7 @@ def spelled(name: str, value: str) -> str:
 
 
 def last_value(arguments: Iterable[Argument], name: str) -> str | None:
-    """The last value: nvcc warns about a repeated single-valued option and uses the last."""
+    """The last value: nvcc warns about an option that is given again, and uses the last value."""
     value = None
     for argument in arguments:
         if argument.name == name:

@@ -34,7 +34,7 @@ def key_clauses(now: Sequence[Component], before: Sequence[Component]) -> list[s
 
 
 def _clauses(tag: str, added: list[Part], removed: list[Part]) -> list[str]:
-    """How the parts under one tag changed; with none added or removed, they are in another order."""
+    """How the parts under one tag changed; if none was added or removed, their order did."""
     if tag == "argument":
         return _argument_clauses(added, removed)
     if tag == "nvcc":
@@ -52,7 +52,7 @@ def _clauses(tag: str, added: list[Part], removed: list[Part]) -> list[str]:
 
 
 def _argument_clauses(added: Sequence[Part], removed: Sequence[Part]) -> list[str]:
-    """How the arguments of a command line changed; an option that replaced another is shown with it."""
+    """How the arguments of a command line changed; if one option replaced another, one clause names both."""
     new, old = (Counter(text for text, _ in parts) for parts in (added, removed))
     changed = new & old  # they look the same, but their hidden values differ
     new, old = new - changed, old - changed
@@ -85,7 +85,7 @@ def _has_no_target(text: str) -> bool:
 
 
 def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str, str]) -> list[str]:
-    """What changed of the inputs of a call since they were recorded."""
+    """Which inputs of a call have changed since they were recorded."""
     clauses = []
     for difference in input_records.differences(recorded, now):
         path = difference.path

@@ -61,7 +61,7 @@ class Explanation:
         object_record.add(self._objects, new_record, self._cache)
 
     def _find_causes(self) -> list[str]:
-        """The differences of the key, then those of the first inputs."""
+        """First how the key differs, then which inputs changed; of these, only the first ones."""
         if self._is_recaching:
             return ["NVCCACHE_RECACHE is set"]
         request, cache = self._request, self._cache

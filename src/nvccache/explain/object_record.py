@@ -1,8 +1,8 @@
 """What the next compile of an object is compared with: the components of the key of its last compile.
 
-One record for each object, of its last successful compile that was no direct hit. Readable only by its owner.
-Values of macros may be secrets: the record holds keyed digests of them, with a key for each record, which are
-enough to see that a value changed.
+Each object has one record, of its last successful compile that was not a direct hit. Only its owner can read
+it. Values of macros may be secrets: the record contains keyed digests of them, with a different key in each
+record. They are enough to see that a value changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
 
 _KIND = "object-1"
-Part = tuple[str, str]  # what may be shown of a part, and what distinguishes it from parts that look the same
+Part = tuple[str, str]  # the visible text of a part, and what distinguishes it from parts that look the same
 Component = tuple[str, list[Part]]  # a tag, and the parts under it
 
 
@@ -31,13 +31,13 @@ class ObjectRecord:
     """The last compile of an object."""
 
     digest_key: str = ""  # makes the digests of this record incomparable with all others
-    record_name: str = ""  # of the record of the call (record.Entry.name), or empty
-    reason_against_record: str = ""  # why there is no direct record of it, a clause
-    components: list[Component] = field(default_factory=list)  # of the key of the call
+    record_name: str = ""  # the name of the call's record (record.Entry.name), or empty
+    reason_against_record: str = ""  # why the call was not recorded as a whole, a clause
+    components: list[Component] = field(default_factory=list)  # those of the call's key
 
 
 def stored_form(components: Iterable[KeyComponent], digest_key: str) -> list[Component]:
-    """The components of the key of a call as they are compared and kept."""
+    """The components of a call's key in the form in which they are stored and compared."""
 
     def digest(text: str) -> str:
         """Without a key of its own, a short text could be guessed."""

@@ -1,11 +1,11 @@
-"""The text of a C++ source without comments that cannot change what a preprocessor makes of it.
+"""The text of a C++ source without the comments that cannot change the preprocessor's output.
 
-Only comments that end their line are removed, so that no token moves, and newlines stay. What could be read
-in another way is left as it is: lines with quotation marks, directives with `<` (`#include <a//b>`), lines
-that continue one before, comments with a backslash, and those that silence gcc (`/* fall through */`).
-A line is read in the same way whether or not it is within a comment that began on a line before.
+Only comments at the end of a line are removed, so that no token moves; newlines stay. What might not be a
+comment is left as it is: lines with quotation marks, directives with `<` (`#include <a//b>`), lines that
+continue the line before, comments with a backslash, and those that silence gcc (`/* fall through */`). A line
+is treated in the same way whether or not it is inside a comment that began on an earlier line.
 
-Not for a file that anything but the preprocessor reads, nor if there are messages, which quote sources.
+Not to be used if anything but the preprocessor reads the file, or if there are messages: these quote sources.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ELF files: which files are some, and whether their sections can be searched.
+"""ELF files: whether a file is one, and whether its sections can be searched.
 
-Only 64-bit little-endian files are supported, which is what nvcc makes. Offsets and counts are not trusted.
+Only 64-bit little-endian files, as nvcc makes them, are supported. Offsets and counts are not trusted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
 
 def is_elf(path: str) -> bool:
-    """Whether a file is an ELF file, such as a program that is no script; raises OSError."""
+    """Whether a file is an ELF file, as compiled programs are; raises OSError."""
     with open(path, "rb") as stream:
         return stream.read(len(MAGIC)) == MAGIC
 
 
 def hides_text(image: bytes) -> bool:
-    """Whether a file cannot be searched for text, since sections that may name files are compressed."""
+    """Whether searching a file for text may miss something: sections that may name files are compressed."""
     if not image.startswith(_ELF64):
         return False
     try:

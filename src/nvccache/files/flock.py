@@ -1,7 +1,7 @@
 """The kernel's `flock` locks on open files.
 
 A lock belongs to the open file: the kernel releases it when its holder dies, and a process that opens the
-file again excludes itself as well. Folding uses filelock (store/locks.py).
+file again excludes itself as well. `event_totals.fold` uses filelock instead (store/locks.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def take_or_close(descriptor: int) -> bool:
 
 
 def release(descriptor: int) -> None:
-    """Release a lock and close its file. Errors, such as a file server's, do not matter any more."""
+    """Release a lock and close its file; errors, such as those of a file server, no longer matter."""
     # Closing is not enough: a tool that is being started has a copy of the descriptor until its exec.
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -33,7 +33,7 @@ def digest_bytes(content: bytes) -> str:
 
 
 def sum_of(content: bytes) -> str:
-    """A sum; to check large contents only, since loading xxhash takes as long as BLAKE3 of 2 MB."""
+    """A sum; only for checking large contents, since loading xxhash takes as long as BLAKE3 of 2 MB."""
     from xxhash import xxh3_128_hexdigest
 
     return xxh3_128_hexdigest(content)
@@ -56,7 +56,7 @@ def digest_file(path: str, max_bytes: int = untrusted.MAX_BYTES) -> str:
 
 
 def digest_descriptor(descriptor: int) -> str:
-    """The digest of an open file from its offset; raises OSError, also if it goes on after its size."""
+    """The digest of an open file from its offset on; raises OSError, also if it exceeds its size."""
     state = blake3()
     rest = os.fstat(descriptor).st_size
     while rest > 0 and (chunk := os.read(descriptor, min(rest, _CHUNK))):

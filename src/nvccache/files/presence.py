@@ -61,14 +61,14 @@ def digest_of_listing(directory: str) -> str:
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str:
-    """The type of an entry that is not a regular file; known from the listing, without a system call."""
+    """The type of an entry that is not a regular file; the listing has it, so no system call is needed."""
     if entry.is_dir(follow_symlinks=False):
         return "/d"
     return "/l" if entry.is_symlink() else "/o"
 
 
 def date_and_size(path: str) -> str:
-    """What a tool that queries a file's date gets; empty if there is no file."""
+    """What a tool learns when it queries a file's date; empty if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -77,7 +77,7 @@ def date_and_size(path: str) -> str:
 
 
 def status_of(path: str) -> str:
-    """What a program that queries a file's status gets; empty if there is no file."""
+    """What a program learns when it queries a file's status; empty if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -5,8 +5,8 @@ in nanoseconds; five zeros mean "unknown". Programs cannot set a file's change t
 same size with a restored modification time is noticed.
 
 Change times are reliable on file systems that this kernel or a server writes to. Images (squashfs, ISO 9660,
-ext4) have the dates they were made with, in whole seconds and often the same in the next version. On FUSE a
-program makes them up. Files in /proc and other pseudo file systems are generated when they are read.
+ext4) have the dates they were made with, in whole seconds and often the same in the next version. On FUSE, a
+program invents them. Files in /proc and other pseudo file systems are generated when they are read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Signature = tuple[int, int, int, int, int]
 UNKNOWN = (0, 0, 0, 0, 0)
-# How long after a change another one can get the same time stamp: the kernel's clock for stamps ticks every
+# How long after a change a second one may get the same time stamp: the kernel's clock for stamps ticks every
 # 4 or 10 ms; file systems without fractions of a second have a resolution of up to 2 s.
 _FINE_SECONDS = 0.1
 _COARSE_SECONDS = 2
@@ -37,7 +37,7 @@ _REAL = frozenset(
 )
 # Layers of other file systems, which may be images.
 _LAYERS = frozenset(("overlay", "aufs"))
-# Servers that stamp in whole seconds; there are no images of these.
+# File systems of servers, which may stamp in whole seconds; they are not images.
 _WHOLE_SECONDS = frozenset(("afs", "beegfs", "lustre"))
 _LOOP = 7  # the major number of loop devices, which can be switched to another image
 # Pseudo file systems, whose files the kernel generates when they are read.
@@ -66,7 +66,7 @@ def all_of(paths: Iterable[str] | Iterable[bytes]) -> list[Signature] | None:
 
 
 def of_boot() -> str:
-    """Identifies a machine until it reboots, while its processor stays the same; empty if unknown."""
+    """Identifies a machine and its processor until it reboots; empty if unknown."""
     try:
         descriptor = os.open(BOOT, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -88,14 +88,14 @@ def signature_of(path: str) -> Signature | None:
 def last_change(signature: Signature, now_ns: int) -> int:
     """The latest time at which the file can have changed last, in nanoseconds.
 
-    Modification times in the future are made up and ignored; change times are not.
+    Modification times in the future were set by hand, and are ignored; change times cannot be set.
     """
     slack = 0 if signature[4] % _SECOND else _COARSE_SECONDS * _SECOND
     return max(signature[4] + slack, signature[3] if signature[3] <= now_ns else 0)
 
 
 def is_settled(signature: Signature, now_ns: int) -> bool:
-    """Whether any change after `now_ns`, when the signature was taken, is sure to change it.
+    """Whether any change after `now_ns`, when the signature was taken, will certainly change it.
 
     A file that has just changed could change again within one tick of the kernel's clock for stamps. On some
     file systems dates are not reliable at all.
@@ -150,7 +150,7 @@ _kinds_by_device: dict[int, str] = {}
 
 
 def _kinds() -> Mapping[int, str]:
-    """The kind of file system on each device; the mounts of a process are taken not to change."""
+    """The kind of file system on each device, assuming that the mounts of a process do not change."""
     if not _kinds_by_device:
         try:
             with open(_MOUNTS, encoding="utf-8", errors="replace") as stream:

@@ -13,7 +13,7 @@ import stat
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-MAX_BYTES = 1 << 34  # bytes of what a compile may read; archives of several gigabytes are linked
+MAX_BYTES = 1 << 34  # bytes of a file that a compile may read; some link archives of gigabytes
 
 
 def open_named(path: str, max_bytes: int = MAX_BYTES) -> int:
@@ -57,14 +57,14 @@ def read_all(descriptor: int, size: int) -> bytes:
 
 
 def read_whole(descriptor: int) -> bytes:
-    """The content of an open file; raises OSError if it goes on after its size."""
+    """The content of an open file; raises OSError if it is longer than its size says."""
     content = read_all(descriptor, os.fstat(descriptor).st_size)
     check_at_end(descriptor)
     return content
 
 
 def check_at_end(descriptor: int) -> None:
-    """Raise OSError if a file that was read up to its size goes on: it is growing, or reports no size."""
+    """Raise OSError if a file that was read up to its size has more: it is growing, or reports no size."""
     if os.read(descriptor, 1):
         raise OSError(errno.EINVAL, "larger than its reported size")
 
@@ -79,7 +79,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 def write_new(path: str, content: bytes, mode: int) -> None:
     """Write a new file; it is removed if that fails.
 
-    One that others may write gets exactly this mode; to any other, the process's umask applies.
+    If others may write to it, it gets exactly this mode; otherwise, the process's umask applies.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, mode)
     try:
@@ -95,7 +95,7 @@ def write_new(path: str, content: bytes, mode: int) -> None:
 
 
 def make_folder(path: str, mode: int) -> None:
-    """Create a folder if it is missing, in the same way as a file; it keeps a setgid bit that it inherits."""
+    """Create a folder if it is missing, in the same way as a file; it keeps an inherited setgid bit."""
     try:
         os.mkdir(path, mode)
     except FileExistsError:
