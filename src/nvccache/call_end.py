@@ -44,14 +44,15 @@ def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse |
 
 def write_output(stdout: bytes, stderr: bytes, is_query: bool) -> bool:
     """Write the output of a call; False if that failed for a query: nvcc then writes it, and reports it."""
-    before = None
     if is_query and stdout:
         from nvccache.machine import streams
 
         before = streams.size_and_position()
-    if not write(1, stdout) and is_query:
-        streams.restore_output(before)
-        return False
+        if not write(1, stdout):
+            streams.restore_output(before)
+            return False
+    else:
+        write(1, stdout)
     write(2, stderr)
     return True
 

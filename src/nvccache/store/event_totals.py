@@ -78,8 +78,6 @@ def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
             _write(root, new)
             return before
     except OSError as error:
-        if isinstance(error.__context__, PermissionError):
-            error = error.__context__  # the lock file could not be created
         raise StoreError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
 
 

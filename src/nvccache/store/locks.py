@@ -60,8 +60,11 @@ def open_to_lock(directory: Directory, path: str) -> int:
     """A descriptor of a lock file, created if missing; raises OSError."""
     try:
         return directory.open(path, os.O_RDWR, make=True)[0]
-    except PermissionError:
-        return directory.open(path)[0]  # a file of another user can be locked if it can be read
+    except PermissionError as error:
+        try:
+            return directory.open(path)[0]  # a file of another user can be locked if it can be read
+        except FileNotFoundError:
+            raise error from None
 
 
 def with_filelock(descriptor: int) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from nvccache.files import signatures
 from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
-from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER, Plan
+from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER, Output, Plan
 from nvccache.run import wrappers
 from nvccache.run.wrappers import PLACES, UNKNOWN
 from nvccache.values import replace
@@ -61,6 +61,19 @@ def test_shell_scripts_that_only_start_the_compiler_count_as_plain(
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     assert kind_of(path) == kind
+
+
+@pytest.mark.parametrize(("name", "is_in_place"), [("new.o", True), ("old.o", True), ("fifo", False)])
+def test_objects_of_wrappers_are_written_in_place_unless_that_is_no_file(tmp_path: Path, name, is_in_place):
+    (tmp_path / "old.o").touch()
+    os.mkfifo(tmp_path / "fifo")
+    output = Output("object", "/s/a.o", str(tmp_path / name))
+    compile_stage = replace(stage("host_compile", "/s/a.o"), argv=("g++", "-o", "/s/a.o"), outputs=(output,))
+    (found,) = wrappers.plan_in_place(Plan((compile_stage,), {}, {}, "/s")).stages
+    path = str(tmp_path / name) if is_in_place else "/s/a.o"
+    assert (found.argv[-1], found.outputs[0].path) == (path, path)
+    flags = ("sees_directory", "sees_names", "sees_output_names", "stays_in_order")
+    assert [getattr(found.grammar, flag) for flag in flags] == [is_in_place] * 4
 
 
 def test_programs_other_than_gcc_and_shell_scripts_are_opaque_wrappers(tmp_path: Path) -> None:

@@ -253,10 +253,10 @@ def test_calls_do_not_wait_for_a_call_that_evicts(root):
 def test_evicting_from_an_unwritable_cache_fails_a_command_but_no_compile(root):
     _add(root, 1)
     with unprivileged.read_only(root) as copy:
-        eviction.count_and_limit(copy, {"0": SIZE}, max_bytes=1)
+        assert eviction.count_and_limit(copy, {"0": SIZE}, max_bytes=1) == "not_writable"
         with pytest.raises(StoreError, match="cannot"):
             eviction.clear(copy)
-    eviction.count_and_limit(str(root / "missing"), {"0": SIZE}, max_bytes=1)
+    assert eviction.count_and_limit(str(root / "missing"), {"0": SIZE}, max_bytes=1) == ""
 
 
 @pytest.mark.parametrize("action", [eviction.usage, eviction.clear])
