@@ -2,8 +2,9 @@
 
 Only comments at the end of a line are removed, so that no token moves; newlines stay. What might not be a
 comment is left as it is: lines with quotation marks, directives with `<` (`#include <a//b>`), lines that
-continue the line before, comments with a backslash, and those that silence gcc (`/* fall through */`). A line
-is treated in the same way whether or not it is inside a comment that began on an earlier line.
+continue the line before or on which a comment ends, comments with a backslash, those that silence gcc
+(`/* fall through */`), and those of which it may warn. A line is treated in the same way whether or not it is
+inside a comment that began on an earlier line.
 
 Not to be used if anything but the preprocessor reads the file, or if there are messages: these quote sources.
 """
@@ -15,14 +16,16 @@ import re
 from nvccache.files import keys, untrusted
 
 LARGEST = 1 << 18  # bytes; more would take longer than a few milliseconds
-# A raw string can look like code, and trigraphs and blanks after a backslash can continue a line.
-_UNCLEAR = rb'R"|\?\?|\\[ \t\f\v\r]+\n'
+# A raw string can look like code, trigraphs and blanks after a backslash can continue a line, and for gcc a
+# lone carriage return ends a line.
+_UNCLEAR = rb'R(?:\\\r?\n)*"|\?\?|\\[ \t\f\v\r]+\n|\r(?!\n)'
 _COMMENT = rb"""(?mx)
-    ^ (?<!\\\n) (?! [ \t]* (?:\#|%:) [^\n]* < )
-    (?P<code> [^"'/\\\n]* (?: / (?![/*]) [^"'/\\\n]* )* ) (?<!\*)
-    (?: // (?: (?!\*/) [^\\\n] )* | /\* (?: (?!\*/) [^\\] )* \*/ [ \t\r]* ) $
+    ^ (?<!\\\n) (?! [^\n]* (?:\#|%:) [^\n]* < )
+    (?P<code> [^"'/\\\n]* (?: (?<!\*) / (?![/*]) [^"'/\\\n]* )* ) (?<!\*)
+    (?: // (?: (?!\*/) [^\\\n] )* | /\* (?!/) (?: (?!\*/) [^\\] )* \*/ [ \t\r]* ) $
 """
-_KEPT = (b"fall", b"lint")  # in any case
+# The last two make gcc warn: `/*` in a comment, and characters that change the direction of writing.
+_KEPT = rb"(?is)fall|lint|./\*|[\xd8\xe2]"
 
 
 def without_comments(text: bytes) -> bytes:
@@ -34,7 +37,7 @@ def without_comments(text: bytes) -> bytes:
 def _code_of(match: re.Match[bytes]) -> bytes:
     code = match["code"]
     comment = match[0][len(code) :]
-    if any(word in comment.lower() for word in _KEPT):
+    if re.search(_KEPT, comment):
         return match[0]
     if comment.startswith(b"//"):
         return code.rstrip(b" \t")

@@ -37,6 +37,13 @@ OTHER = {
     "two blocks with code between": ("/* a */ one /* b */\n", "/* a */ two /* b */\n"),
     "an end spliced of two lines": ("/* one *\\\n/ int a; /* b */\n", "/* one *\\\n/ int b; /* b */\n"),
     "a backslash before a comment": ("int a; \\// one\n", "int a; \\\n"),
+    "an end of a block that looks like a begin": ("/*\n/*/ int a; // */\n", "/*\n/*/ int b; // */\n"),
+    "angle brackets after the end of a block": ("/*\n*/ #include <a//b>\n", "/*\n*/ #include <a//c>\n"),
+    "angle brackets after a form feed": ("\f#include <a//b>\n", "\f#include <a//c>\n"),
+    "a lone carriage return, which ends a line": ("// a\rint a;\n", "// a\rint b;\n"),
+    "a raw string behind a spliced prefix": ('R\\\n"(\n// one\n)";\n', 'R\\\n"(\n// two\n)";\n'),
+    "what -Wall warns of": ("int a; /* one */\n", "int a; /* one /* two */\n"),
+    "what -Wbidi-chars warns of": ("int a; // one\n", "int a; // \u202e\n"),
     "what silences a warning": ("f(); /* fall through */\n", "f(); /* and on */\n"),
 }
 
@@ -74,6 +81,7 @@ def test_text_with_equal_code_is_equal_to_the_preprocessor() -> None:
         ')"',
         "??/\n",
         "// c\n",
+        "\r",
     ]
     compared = 0
     while compared < 150:
