@@ -333,6 +333,19 @@ def test_ld_library_path_and_ld_preload_reach_nvcc_unchanged(environment, tmp_pa
         assert run(["nvccache", "--version"], environment, **variables).stdout.startswith(b"nvccache ")
 
 
+@pytest.mark.parametrize("library", [f"libpython3.{sys.version_info[1]}.so.1.0", "libz.so.1"])
+def test_a_python_that_needs_ld_library_path_gets_it(environment, tmp_path, library):
+    python = environment / "bin" / "python3"
+    python.rename(environment / "bin" / "own")
+    own = f"exec env -u LD_LIBRARY_PATH {environment}/bin/own"
+    python.write_text(f'#!/bin/sh\n[ "$LD_LIBRARY_PATH" ] && {own} "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / library).touch()
+    done = run(["nvccache", "--version"], environment, LD_LIBRARY_PATH=str(tmp_path / "libraries"))
+    assert done.stdout.startswith(b"nvccache ")
+
+
 def test_nvcc_is_found_behind_the_shim_of_a_removed_nvccache(environment, tmp_path):
     """By what looks on PATH, as it leads nowhere; its path cannot be run."""
     folder = tmp_path / "shims"

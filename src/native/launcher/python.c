@@ -215,18 +215,13 @@ static int may_find_library(const char *python)
     return 0;
 }
 
+/* Whether nothing limits the memory of a process, so that the interpreter starts. */
 static int has_room(void)
 {
-    static const struct {
-        int resource;
-        rlim_t enough;
-    } needs[] = {{RLIMIT_AS, 1 << 30}, {RLIMIT_DATA, 1 << 30}, {RLIMIT_NOFILE, 64}};
-    struct rlimit limit;
+    struct rlimit room, data;
 
-    for (size_t index = 0; index < sizeof needs / sizeof *needs; index++)
-        if (getrlimit(needs[index].resource, &limit) == 0 && limit.rlim_cur < needs[index].enough)
-            return 0;
-    return 1;
+    return getrlimit(RLIMIT_AS, &room) == 0 && room.rlim_cur == RLIM_INFINITY && getrlimit(RLIMIT_DATA, &data) == 0 &&
+           data.rlim_cur == RLIM_INFINITY;
 }
 
 /* Whether the interpreter runs a line of Python; its messages are discarded. */
