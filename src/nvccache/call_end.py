@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 _INPUTS = tuple(".cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir".split())
-_NOT_BEFORE_INPUTS = ("-o", "--output-file", "-D", "--define-macro")  # also where nvcc gets a secret
+_NOT_BEFORE_INPUTS = (
+    "-o",
+    "--output-file",
+    "-D",
+    "--define-macro",
+)  # their values are not inputs, and may be secrets
 
 
 def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
@@ -43,7 +48,7 @@ def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse |
 
 
 def write_output(stdout: bytes, stderr: bytes, is_query: bool) -> bool:
-    """Write the output of a call; False if that failed for a query: nvcc then writes it, and reports it."""
+    """Write the output of a call; False if that failed for a query: nvcc then runs, and reports why."""
     if is_query and stdout:
         from nvccache.machine import streams
 
@@ -70,7 +75,7 @@ def write(descriptor: int, content: bytes) -> bool:
 
 
 def event_of(report: Report, sources: list[str], arguments: list[str], began: float) -> Event:
-    """The event of a call that was no direct hit."""
+    """The event of a call that was not a direct hit."""
     event = Event(outcomes.BYPASS, report.leave_to_nvcc)
     event.sources = sources
     event.product = os.path.abspath(report.product) if report.product else _product_named_in(arguments)
@@ -90,7 +95,7 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
 
 
 def record_bypass(config: Config, reason: str, detail: str, arguments: list[str], began: float) -> None:
-    """Record a call that was left to nvcc before anything ran; a detail is for the log."""
+    """Record a call that was left to nvcc before anything ran; `detail` is for the log."""
     event = Event(outcomes.BYPASS, reason)
     event.product, event.sources = _product_named_in(arguments), _sources_named_in(arguments)
     if detail and config.log:
@@ -109,7 +114,7 @@ def _product_named_in(arguments: list[str]) -> str:
 
 
 def _sources_named_in(arguments: list[str]) -> list[str]:
-    """What looks like an input; a guess, too."""
+    """The arguments that look like inputs: again a guess."""
     pairs = zip(arguments, ["", *arguments], strict=False)
     named = [each for each, before in pairs if each[:1] != "-" and before not in _NOT_BEFORE_INPUTS]
     return [each for each in named if each.endswith(_INPUTS)]

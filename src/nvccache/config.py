@@ -69,7 +69,7 @@ def parse_size(text: str) -> int:
     unit = upper[len(number) :]
     try:
         size = float(number if number.isascii() else "") * _UNITS[unit.removesuffix("B").removesuffix("I")]
-        if not (size == 0 or 1 <= size < 2**63):  # also refuses nan
+        if not (size == 0 or 1 <= size < 2**63):  # rejects nan, too
             raise ValueError
     except (ValueError, KeyError):
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
@@ -142,7 +142,7 @@ def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> st
 
 
 class Problem:
-    """A setting that is not as its user meant it."""
+    """A setting with which something is wrong."""
 
     __slots__ = ("misspelled", "sentence", "setting")
 
@@ -289,7 +289,7 @@ def read_file(path: str) -> str:
 
 
 def parse_file(text: str) -> dict[str, Any]:
-    """The settings in a text, which has none if it is not TOML: which of its lines were meant is not guessed.
+    """The settings in a text; none if it is not TOML, since guessing what was meant would be unsafe.
 
     Raises ValueError and RecursionError.
     """

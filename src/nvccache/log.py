@@ -1,7 +1,7 @@
 """The log (`NVCCACHE_LOG`), sentences about invalid settings, escaping for output, and hidden values.
 
-Nothing is written to a compile's own streams. The log contains command lines, so that it is created readable
-for its owner only; an existing file keeps its mode.
+Nothing is written to a compile's own streams. The log contains command lines, so only its owner can read a
+new one; an existing file keeps its mode.
 
 File names, messages in records and values of settings are untrusted: control characters, line ends,
 bidirectional overrides and invalid UTF-8 could forge a message or control a terminal.
@@ -54,18 +54,18 @@ def printable(text: str) -> str:
 def _shown(character: str) -> str:
     if character.isprintable():
         return character
-    if "\udc80" <= character <= "\udcff":  # a byte that is no UTF-8: see os.fsdecode
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8: see os.fsdecode
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def sentences(config: Config) -> list[str]:
-    """For each problem with a setting: what is wrong, and what is in force or was meant instead."""
+    """A sentence for each wrong setting: what is wrong, and what is used or was probably meant instead."""
     return [one.sentence + (instead_of(one.misspelled) if one.misspelled else "") for one in config.problems]
 
 
 def instead_of(unknown: str) -> str:
-    """What to use instead of a setting that does not exist, to follow a sentence; may be empty."""
+    """A suggestion to append to a sentence about a setting that does not exist; may be empty."""
     name = unknown.removeprefix(PREFIX).lower()
     near = nearest(name, SETTINGS)
     return did_you_mean(SETTINGS[near].variable if near and unknown.startswith(PREFIX) else near)

@@ -1,17 +1,18 @@
-"""The module id, which makes the names of a TU's internal device symbols unique. It is always ours.
+"""The module id, which makes the names of a TU's internal device symbols unique. nvccache always chooses it.
 
-Under nvcc cudafe++ (on 11.x a cicc) composes `_<crc32 of the source's path>_<length>_<base name>_<rest>` and
+Under nvcc, cudafe++ (on 11.x a cicc) composes `_<crc32 of the source's path>_<length>_<base name>_<rest>` and
 writes it to a file that the other tools read; they wait for it. The rest names the first external definition
-or, in a TU without one, holds the time and a process id, so that its objects differ on every run. All of
-these tools read the file unless an option makes them write it, and otherwise do the same (CUDA 11.8 to 13.5,
-found by comparing all files). So nvccache composes the id before they run, with a rest that is made from
+or, in a TU without one, contains the time and a process id, so that objects differ on every run. All of these
+tools read the file unless an option makes them write it; their other outputs are the same either way (CUDA
+11.8 to 13.5, found by comparing all files). So nvccache composes the id before they run, with a rest that is
+made from
 
     the names of outputs    two objects of a program are two files. They are relative to the working directory
                             if the source's path is absolute (CMake), so that build directories share results;
                             with a relative one, the Makefiles of two directories may compile one source
-    the text                of the first pass, without lines: or one file, compiled twice and moved
+    the text                of the first pass, without line numbers
 
-and from nothing else: a macro that is not used, or an option of one tool, leaves the id as it is. Below a
+and from nothing else: a macro that is not used, or an option of one tool, does not change the id. Below a
 base directory the source's path is relative to the working directory, so that all checkouts have the same id.
 A result that may contain the id is stored under a key with it.
 """
@@ -26,7 +27,7 @@ from collections.abc import Sequence
 from nvccache.files import keys
 from nvccache.plan.model import Plan, Stage
 
-# In the stub of a TU for separate compilation; and at the end of the output of cudafe++, of a macro that only
+# In the stub of a TU for separate compilation; and at the end of cudafe++'s output, in a macro that only
 # stubs with names that contain the id use.
 _DEFINITIONS = (b"#define __NV_MODULE_ID ", b"#define _NV_ANON_NAMESPACE _GLOBAL__N_")
 DEFINED_IN = frozenset({"stub", "cudafe1.cpp"})  # the roles of these files
@@ -65,7 +66,7 @@ def products_of(plan: Plan, stage: Stage) -> set[str]:
 
 
 def may_occur_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
-    """Whether one of the contents may contain the id: binary ones may, in another form.
+    """Whether one of the contents may contain the id, binary ones in another form.
 
     Only the head of the id is searched for: names may contain any part of the rest.
     """
@@ -74,7 +75,7 @@ def may_occur_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
 
 
 def defines_id(stage: Stage, role: str) -> bool:
-    """Whether an output of this role defines the id for a device link, and so passes it on to the object."""
+    """Whether an output of this role defines the id for a device link; the object then contains it."""
     return role == "stub" and _FOR_DEVICE_LINKS in stage.argv
 
 

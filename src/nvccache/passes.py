@@ -1,17 +1,18 @@
 """Facts about the text of a preprocessor pass: its files, and its digest without line numbers.
 
 The files, in order, are in line markers, `# 12 "file" 1 3 4`, with the flags 1 entered, 2 returned to, 3
-system header, 4 C linkage. The first marker names the source, without flags. nvcc's depfile is a filter over
-the markers of all passes, device passes first: a name is listed at its first marker with line 1. That is
-where a file is entered, or where `#line 1` makes up a name.
+system header, 4 C linkage. The first marker names the source, without flags. nvcc makes the depfile from the
+markers of all passes, device passes first: it lists a name at its first marker with line 1. That is where a
+file is entered, or where `#line 1` invents a name.
 
 Early cut-off: an added comment, licence or blank line moves every line below it, but the compilers write line
-numbers only into diagnostics and debug information, unless the text itself reads them. Unless that is so or
-line_options.py objects, cudafe++ and cicc are therefore keyed by normalized text, without line markers and
-blank lines. Found by comparing PTX and objects before and after such edits (CUDA 11.8 to 13.5).
+numbers only into diagnostics and debug information, unless the text itself reads them. Unless it does, or
+line_options.py forbids it, the keys of cudafe++ and cicc therefore contain only the normalized text, without
+line markers and blank lines. Found by comparing PTX and objects before and after such edits (CUDA 11.8 to
+13.5).
 
-The facts are stored in the result of a pass (record.py), since the text itself is not: after a hit it is
-mostly not needed.
+The facts are stored in the result of a pass (record.py). The text itself is not, since it is seldom needed
+after a hit.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _POSITION_READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builti
 _RAW_STRING = re.compile(rb'"(?<=R")(?=([^()\\\s]{0,16})\()')
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
-# A stretch of system headers: from entering or returning to one to the same for another file.
+# A stretch of system headers: from entering, or returning to, one to entering, or returning to, another file.
 _ENTERS_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12] 3(?: 4)?\n')
 _LEAVES_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12](?: 4)?\n')
-# A mark before text says what kind of file it is from, the sum of: 1 main file, 2 system header, 4 C linkage.
+# A mark before text says what kind of file it is from: the sum of 1 main file, 2 system header, 4 C linkage.
 _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
 _VERBATIM = b"\x028 "
@@ -43,8 +44,8 @@ _FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
 # The preprocessor's pseudo-files have no text.
 _RELATIVE = re.compile(rb'\n# \d+ "(?!/|<built-in>"|<command-line>")')
 _DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )')
-# The text of one file after a line marker, and from the marker the quoted name and the flags; or of system
-# headers, with their markers and no such name.
+# The text of one file after a line marker, with the marker's quoted name and flags; or the text of system
+# headers, with their markers but without such a name.
 _Piece = tuple[bytes, bytes]
 _ESCAPE = rb"(?s)\\([0-7]{3}|.)"
 _KIND = "pass-1"
@@ -64,9 +65,9 @@ def meaning_of(text: bytes) -> str:
 
 
 def _has_raw_string(text: bytes, part: bytes) -> bool:
-    """Whether a raw string may contain this part: lines are content there, also such as resemble markers.
+    """Whether a raw string may contain this part: in there, lines that look like markers are content.
 
-    What only looks like the beginning of one counts, too.
+    Text that only looks like the beginning of a raw string counts, too.
     """
     for opened in _RAW_STRING.finditer(text):
         end = text.find(b")" + opened[1] + b'"', opened.end())
@@ -76,7 +77,7 @@ def _has_raw_string(text: bytes, part: bytes) -> bool:
 
 
 def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
-    """The pieces of text between markers, without empty ones; `main` is what the first marker says.
+    """The pieces of text between markers, without empty ones; `main` is the name in the first marker.
 
     System headers are most of a text and rarely edited: a whole stretch of them is one piece, including its
     markers, which saves most of the time.
@@ -87,7 +88,7 @@ def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
         left = _LEAVES_SYSTEM.search(text, entered.end() - 1)
         position = left.start() if left else len(text)
         if position - start < _SHORTEST_STRETCH:
-            continue  # such as a header with an include guard, entered again
+            continue  # such as a header that its include guard skips
         yield from _pieces_of_user(text[done:start], main)
         yield text[start:position], b""
         done = position
@@ -186,8 +187,8 @@ def are_absolute(preprocessed: bytes) -> bool:
 def without_directory(preprocessed: bytes) -> bytes:
     """The text without the marker for the working directory, which gcc writes after the first one with `-g`.
 
-    Another marker follows it directly. It only matters for debug information, which the reader of this text
-    generates itself.
+    Another marker follows it directly. The marker only matters for debug information, which the tool that
+    reads this text generates itself.
     """
     directory = _DIRECTORY.match(preprocessed)
     return preprocessed[: directory.end(1)] + preprocessed[directory.end() :] if directory else preprocessed

@@ -1,4 +1,4 @@
-"""Finds the real nvcc: never nvccache itself, whatever name it was installed under."""
+"""Finds the real nvcc: never nvccache itself, under whatever name it is installed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ _PROGRAM = b"\x7fELF"
 NESTED = 3  # how often one program may be started within itself
 OWN_NAMES = ("nvccache", "nvccache-python")  # the executables of an installation
 
-# Lists what was started as nvcc among the ancestors of this process. A wrapper that looks up nvcc on PATH and
-# finds nvccache again then gets the next nvcc, and there is no loop.
+# Lists the programs that ancestors of this process started as nvcc. A wrapper that looks up nvcc on PATH and
+# finds nvccache again then gets the next nvcc, so that there is no loop.
 TRIED_VARIABLE = "_NVCCACHE_TRIED"
 
 
 def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
     """The path of the nvcc to run, or empty if there is none; `why_none` explains that.
 
-    `typed` is the compiler of a launcher's command line, or empty for a masquerade; the setting `nvcc`,
-    `configured`, only applies to the latter. A path is run as it is, and PATH is only searched for a bare
-    name, or if the path leads to nvccache. The result is the path as typed, or as nvcc composes it from an
-    entry of PATH, links and relative paths included: nvcc finds its toolkit by argv[0], and names headers
-    accordingly.
+    `typed` is the compiler in `nvccache COMPILER ...`, or empty if nvccache was called as `nvcc`; only then
+    does the setting `nvcc`, `configured`, apply. A path is run as it is; PATH is only searched for a bare
+    name, or if the path leads to nvccache. The result is the typed path, or an entry of PATH joined with the
+    name, as nvcc itself would compose it: nvcc finds its toolkit by argv[0], and names headers accordingly.
     """
     tried = environ.get(TRIED_VARIABLE, "").split(":")
 
@@ -47,12 +46,13 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
         for candidate in _on_path(_name_to_find(name), environ)
         if is_program(candidate) and not is_ours(candidate)
     ]
-    # Those tried come last: a wrapper wants the next one, but a host compiler may call the same again.
+    # Programs that were tried come last: a wrapper wants the next one, but a host compiler may call the same
+    # again.
     return next((path for most in (1, NESTED) for path in others if times(path) < most), "")
 
 
 def paths_tried(nvcc: str, typed: str, configured: str, environ: Mapping[str, str]) -> tuple[list[str], bool]:
-    """The paths that `find` tries, up to the nvcc that it found, and whether they depend on PATH."""
+    """The paths that `find` tried, up to the nvcc that it found, and whether they depend on PATH."""
     name = typed or configured or "nvcc"
     if name == nvcc:
         return [name], False
@@ -62,7 +62,7 @@ def paths_tried(nvcc: str, typed: str, configured: str, environ: Mapping[str, st
 
 
 def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Why `find` failed: a shell's exit status for it, and a sentence; `origin` is that of the setting."""
+    """Why `find` failed: the exit status that a shell has then, and a sentence; `origin` is the setting's."""
     name = typed or configured or "nvcc"
     named, comma = f"`{name}`", ""
     if configured and not typed:
@@ -78,7 +78,7 @@ def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str
 
 
 def is_ours(path: str) -> bool:
-    """Whether a program is nvccache: a link to it, as shims are, or the file of this process."""
+    """Whether a program is nvccache: a link to it, as a shim is, or the file that this process runs."""
     real_path = os.path.realpath(path)
     return os.path.basename(real_path) in OWN_NAMES or real_path == os.path.realpath(sys.argv[0])
 
@@ -104,7 +104,7 @@ def _on_path(name: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _name_to_find(name: str) -> str:
-    """The program to look up on PATH: nvcc instead of nvccache itself."""
+    """The name to look up on PATH: that of the program or, for nvccache itself, `nvcc`."""
     program = os.path.basename(name)
     return "nvcc" if program in OWN_NAMES else program
 
@@ -115,7 +115,7 @@ def is_program(path: str) -> bool:
 
 
 def is_script(nvcc: str) -> bool:
-    """Whether an nvcc is no ELF program; False if it cannot be read."""
+    """Whether an nvcc is something else than an ELF program; False if it cannot be read."""
     try:
         with open(nvcc, "rb") as stream:
             return stream.read(len(_PROGRAM)) != _PROGRAM

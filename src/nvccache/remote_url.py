@@ -1,6 +1,6 @@
 """Parses NVCCACHE_REMOTE: one or more `URL[,rw]`, separated by blanks, in the order of preference.
 
-Imports next to nothing: if the setting is present, even a direct hit loads this module to validate it. Error
+Imports hardly anything: if the setting is present, even a direct hit loads this module to validate it. Error
 messages do not quote a URL, since it may contain a password.
 """
 
@@ -16,9 +16,9 @@ class Scheme:
     """The parts of a URL of one scheme. To add one: docs/development/extending.md."""
 
     example: str
-    host: str  # the term for its host; empty if it has none
+    host: str  # what its host is called; empty if it has none
     options: tuple[str, ...]
-    port: int = 0  # the default; 0 if it has none, and then no user and password either
+    port: int = 0  # the default; 0 if its URLs have no port, user and password
 
 
 SCHEMES = {

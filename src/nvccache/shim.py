@@ -1,8 +1,8 @@
 """The entry point of every call: selects the role of this process, and catches all faults.
 
     nvccache COMMAND ...      a command of nvccache (cli/)
-    nvccache nvcc ARGS ...    launcher
-    nvcc ARGS ...             masquerade: installed as `nvcc`, with the real one elsewhere on PATH
+    nvccache nvcc ARGS ...    a compile, with nvccache as a launcher
+    nvcc ARGS ...             a compile, by a link named `nvcc`, with the real one elsewhere on PATH
 
 After any fault the real nvcc replaces this process (exec), with the same arguments.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modules
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-# Not `disabled`, where nvccache must do nothing, nor `nested`, where the outer call is counted.
+# With `disabled`, nvccache must do nothing; with `nested`, the outer call is counted.
 _COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory", "scripted_nvcc")
 _COMPILER_NAMES = ("cc", "c++", "g++", "cl", "nvc", "icpx")  # parts of a name
 
@@ -92,7 +92,7 @@ def _undo_locale_coercion() -> None:
 
 
 def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
-    """Die of a signal that arrived while a finalizer ran; Python would report it and continue."""
+    """Die of a signal that arrived while a finalizer ran: Python would only print a message and continue."""
     fault = unraisable.exc_value
     if not isinstance(fault, KeyboardInterrupt) and not hasattr(fault, "signum"):  # process.Interrupted
         sys.__unraisablehook__(unraisable)
@@ -118,7 +118,7 @@ def _compile(typed: str, arguments: list[str]) -> NoReturn:
 
 
 def _is_compiler(argument: str, *others: str) -> bool:
-    """Whether a word names a compiler: an nvcc, or another on PATH; a misspelled command is none."""
+    """Whether a word names a compiler: an nvcc, or another one on PATH. A misspelled command does not."""
     if argument.startswith("-") or "nvcc" in argument:
         return not argument.startswith("-")
     is_name = any(part in argument for part in _COMPILER_NAMES)
@@ -216,7 +216,7 @@ def _compile_request(request: Request, began: float) -> int:
         _exec_nvcc(nvcc, arguments, environ)
     event = call_end.event_of(report, list(request.invocation.inputs), arguments, began)
     if report.leave_to_nvcc == "odd_failure":
-        # Most likely nvcc will fail, too: run as a child, so that its status can be counted.
+        # Most likely nvcc will fail, too. It runs as a child, so that its status can be counted.
         status = process.run_attached([nvcc, *arguments], request.guarded_environ)
         if status:
             event.outcome, event.reason = outcomes.FAILED, ""
@@ -248,14 +248,14 @@ def _report_fault(config: Config, fault: Exception, nvcc: str) -> None:
 
         from nvccache import __version__, log
 
-        # No command line: a value could be in any form. A macro's could still be quoted in a message.
+        # The command line is not logged: secrets in it could have any form. A message could still quote one.
         lines = map(log.hide, "".join(traceback.format_exception(fault)).splitlines())
         log.write(config.log, f"fault in nvccache {__version__} for {nvcc}", *lines)
     call_end.record(config, Event(outcomes.FAULT), time.monotonic())
 
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:
-    """Report why there is no nvcc to run; returns the exit status of a shell for it."""
+    """Report why there is no nvcc to run; returns the exit status that a shell has then."""
     from nvccache.toolkit import discovery
 
     status, sentence = real_nvcc.why_none(typed, configured, origin, environ)

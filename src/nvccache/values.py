@@ -1,7 +1,7 @@
 """Replacements for `dataclass`, `field` and `replace` of the standard library, for the path of a miss.
 
-The module `dataclasses` imports `inspect` and compiles each class's methods from text, which took a quarter
-of a miss's imports (docs/development/decisions/hits.md). Type checkers see the real ones.
+The module `dataclasses` imports `inspect` and compiles each class's methods from text: a quarter of the time
+for a miss's imports (docs/development/decisions/hits.md). Type checkers see the standard ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ else:
         _defaults = {}
 
         def __init__(self, *values, **named):
-            """Type checkers refuse too many values; a missing one is a KeyError."""
+            """Type checkers find superfluous values; a missing value is a KeyError."""
             given = {**self._defaults, **dict(zip(self.__slots__, values, strict=False)), **named}
             for name in self.__slots__:
                 value = given[name]

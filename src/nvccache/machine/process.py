@@ -52,13 +52,13 @@ _DETACHED = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); module = sys.argv.pop(1);"
     " runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
-# From make for its own children, which alone may take tokens of its jobserver.
+# Set by make for its own children: only they may take tokens of its jobserver.
 _CALLER_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
-_LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # this Python may have started without
+_LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # this Python may have started without them
 _OWN_PREFIX = "_NVCCACHE_"
 _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
-_MAX_FINAL_READS = 32  # after a tool has ended: twice the largest pipe, since others may keep writing
+_MAX_FINAL_READS = 32  # after a tool has ended: up to twice the largest pipe; others may keep writing
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -78,7 +78,7 @@ def restore_stop_signals() -> None:
 
 
 def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """Signals the tools here, since the code that waits for a child may not have its pid yet."""
+    """Signals the tools itself, since the code that waits for a child may not have its pid yet."""
     for stop_signal in _STOP_SIGNALS:
         if signal.getsignal(stop_signal) is not signal.SIG_IGN:
             # A second ^C kills tools that ignore SIGTERM.
@@ -96,7 +96,7 @@ def _signal_descendants(signum: int) -> None:
 def process_tree(pid: int) -> list[int]:
     """A process and all its descendants; the process comes first.
 
-    Without those in a session of their own: servers that tools have started for later compiles.
+    Processes in a session of their own are left out: servers that tools have started for later compiles.
     """
     parents, session = {}, os.getsid(0)
     for name in os.listdir("/proc"):
@@ -146,7 +146,7 @@ class Child:
 
 
 class Handle:
-    """A tool that another thread than the one waiting for it may have to end."""
+    """A tool that may have to be ended by another thread than the one that waits for it."""
 
     __slots__ = ("_child", "_lock", "_on_end", "is_ended")
 
@@ -171,7 +171,7 @@ class Handle:
                         os.kill(member, signum)
 
     def on_end(self, ended: Callable[[], None]) -> None:
-        """Call `ended` when `end` is called, or now if it was; for a run on another machine."""
+        """Call `ended` when `end` is called, or now if it was already; for a run on another machine."""
         with self._lock:
             self._on_end = ended
         if self.is_ended:
@@ -230,7 +230,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
     pipes = os.pipe(), os.pipe()
     actions = []
     for target, (_, end) in enumerate(pipes, start=1):
-        os.set_inheritable(end, end == target)  # it is if the caller has closed that stream
+        os.set_inheritable(end, end == target)  # they are equal if the caller has closed that stream
         actions.append((os.POSIX_SPAWN_DUP2, end, target))
 
     def spawn(path: str, words: Sequence[str]) -> int:
@@ -255,7 +255,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
 
 
 def _read_output(child: Child) -> tuple[list[bytes], bool]:
-    """The output of a tool until it ends, and whether a process it started can still write more.
+    """The output of a tool until it ends, and whether processes that it started can still write more.
 
     Like nvcc, does not wait for the end of the streams: processes that the tool started, such as a compile
     server, may keep them open.
@@ -323,7 +323,8 @@ def start_detached(
     """Run a module of ours in a background process; returns whether it could be started.
 
     Make, Ninja, CI jobs and `$(...)` wait for all processes that hold their pipes, locks or jobserver, or are
-    in their process group; the new process does neither. It inherits only the descriptors in `pass_fds`.
+    in their process group. The new process does not, and is in a group of its own. It inherits only the
+    descriptors in `pass_fds`.
     """
     import subprocess
 

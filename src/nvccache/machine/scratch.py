@@ -37,8 +37,8 @@ _UNQUOTABLE = frozenset('\\"$`\n')
 def choose(environ: Mapping[str, str], cache: str) -> str:
     """The absolute path of a new scratch directory, which is created later.
 
-    Where others could exchange it in TMPDIR, it is in the cache directory, or else in /tmp: with umask 002
-    the user's own group may write to the first two.
+    If others could exchange it in TMPDIR, it is in the cache directory or, failing that, in /tmp: with umask
+    002, the user's own group may write to the first two.
     """
     parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
     if os.path.isdir(parent) and not _is_safe(_of_user(parent)) and os.path.isabs(cache):
@@ -58,7 +58,7 @@ def _of_user(parent: str) -> str:
 
 
 def _is_safe(path: str) -> bool:
-    """Whether the user's directory can be created, or is there and cannot be exchanged by others."""
+    """Whether the user's directory can be created, or exists and cannot be exchanged by others."""
     try:
         parent = os.stat(os.path.dirname(path))
         if parent.st_mode & untrusted.WRITABLE_BY_OTHERS and not parent.st_mode & stat.S_ISVTX:
@@ -119,13 +119,13 @@ def make(path: str) -> int:
             os.mkdir(path, 0o700)
             break
     descriptor = os.open(path, untrusted.FOLDER)
-    with contextlib.suppress(OSError):  # a file system without locks, where no call can take it for stale
+    with contextlib.suppress(OSError):  # a file system without locks, on which no call removes it as stale
         flock.take(descriptor)
     return descriptor
 
 
 def sweep(parent: str) -> None:
-    """Remove stale scratch directories from `parent`, if it still exists: only while others are in it."""
+    """Remove stale scratch directories from `parent`, which may itself have been removed meanwhile."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if re.fullmatch(_NAME, entry.name):
@@ -146,7 +146,7 @@ def _remove_if_stale(path: str) -> None:
 def remove(path: str) -> None:
     """Remove as much of a scratch directory as possible; links are not followed.
 
-    Not by `shutil.rmtree`, since importing shutil loads the archive modules.
+    Does not use `shutil.rmtree`, since importing shutil loads the archive modules.
     """
     with contextlib.suppress(FileNotFoundError):
         for _, folders, files, descriptor in os.fwalk(path, topdown=False):

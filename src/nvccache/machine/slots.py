@@ -6,15 +6,15 @@ while in use, so that the kernel frees it when its holder dies:
 
     /dev/shm/nvccache-<uid>/slot-<core>
 
-The cores are those of the affinity mask, as many as the CPU quota of the control groups allows.
+The cores are those of the affinity mask, but no more than the CPU quota of the control groups allows.
 
 A token is one byte in a fifo that make (4.4 or later) and all its jobs share. A job that has read one may run
 one more tool, and writes the same byte back afterwards.
 
-Another tool must not drive the machine into swapping. Its memory is estimated from the size of its input; for
-heavy tools it is at least that of the largest tool that has ended in this call. Free memory is the least of
-what the kernel reports and what the control groups of this process leave, less what running tools may still
-allocate.
+A further tool must not drive the machine into swapping. Its memory is estimated from the size of its input;
+for heavy tools, it is at least that of the largest tool that has ended in this call. Free memory is what the
+kernel reports or what the control groups of this process leave, whichever is less, minus what running tools
+may still allocate.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
 _SPARE_BYTES = 256 * _MIB  # for everything else on the machine
 _JOBSERVER = "--jobserver-auth="
-_UNLIMITED = 1 << 62  # bytes; a group of the first version has a larger limit if it has none
+_UNLIMITED = 1 << 62  # bytes; a control group of version 1 without a limit reports a larger number
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
-    """The directory of this user's pool on this machine, created if missing; empty if none can be trusted."""
+    """The directory of this user's pool on this machine, created if missing; empty if it is unsafe."""
     for base in bases:
         directory = f"{base}/nvccache-{os.geteuid()}"
         with contextlib.suppress(OSError):
@@ -139,9 +139,9 @@ class Slot:
 class Slots:
     """The slots of one call; not thread-safe.
 
-    A call always has one of its own. More come from make's jobserver if there is one, since then only make
-    knows how much may run, and from the user's pool otherwise. Other slots than the pool's also take a free
-    one there, so that other calls see that the machine is busy.
+    A call always has one of its own. Further ones come from make's jobserver if there is one, since then only
+    make knows how much may run, otherwise from the user's pool. A slot that is not from the pool also takes a
+    free one there, so that other calls see that the machine is busy.
     """
 
     __slots__ = ("_in_use", "_jobserver", "_pool")
@@ -161,7 +161,7 @@ class Slots:
                 if not token:
                     return None
             for slot in self._in_use:
-                # Slots in use that have none of the pool get theirs first, or too much would run.
+                # Slots in use that hold none of the pool's get one first, or too much would run.
                 slot.pool_slot = slot.pool_slot or self._pool.take()
         pool_slot = self._pool.take()
         if not (is_own or token or pool_slot):
@@ -219,7 +219,7 @@ def free_memory() -> int:
 
 @functools.cache
 def _memory_limits() -> list[tuple[str, int, str, str]]:
-    """Control groups with a limit in bytes, its file with their usage, and what can be dropped of that."""
+    """Control groups with limits: directory, bytes, and where the usage and the droppable part of it are."""
     limits = []
     for directory in directories("memory"):
         for name, usage, cache in (
@@ -243,7 +243,7 @@ OWN = "/proc/self/cgroup"
 
 
 def usable_cores(own: str = OWN, mount: str = MOUNT) -> list[int]:
-    """The numbers of the cores in this process's affinity mask: as many as its CPU quota allows."""
+    """The numbers of the cores in this process's affinity mask, at most as many as its CPU quota allows."""
     affinity = sorted(os.sched_getaffinity(0))
     quotas = filter(None, map(_quota, directories("cpu", own, mount)))
     return affinity[: min([len(affinity), *quotas])]
@@ -263,8 +263,8 @@ def _quota(directory: str) -> int | None:
 def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator[str]:
     """Where the limits of a controller (`cpu`, `memory`) may be: the process's group and all above it.
 
-    In a container the group is often mounted as the root, while its path is that on the host. So the root is
-    included, and some of the directories may not exist.
+    In a container, the group is often mounted as the root, although its path is that on the host. So the root
+    is included, and some of the directories may not exist.
     """
     for line in read(own).splitlines():
         _, _, named = line.partition(":")

@@ -1,7 +1,7 @@
 """The caller's standard output and error: replaying output to them.
 
 Output is replayed as nvcc would write it. If it cannot be written, nvcc runs instead and fails in its own
-way: by SIGPIPE if the reader is gone, with or without a message if a disk is full.
+way: by SIGPIPE if the reader has exited, with or without a message if a disk is full.
 
 Tools always write their diagnostics to a pipe, so on a terminal these are as plain as in a build by Ninja.
 
@@ -25,8 +25,8 @@ _OUTPUT, _ERROR = 1, 2
 def can_be_written(has_output: bool, has_messages: bool) -> bool:
     """Whether stdout and stderr can be replayed as nvcc would write them.
 
-    Not stdout to a terminal, which a wrapper may query; not to a closed descriptor, whose number one of our
-    files may have now; not both to one file, since their order is not recorded.
+    They cannot if stdout is a terminal, which a wrapper may query; if a descriptor is closed, since one of
+    our files may have its number now; or if both are the same file, since their order is not recorded.
     """
     if sys.stdout is None or sys.stderr is None:
         return False
@@ -52,7 +52,7 @@ def restore_output(before: tuple[int, int] | None) -> None:
 def silenced_stderr(is_silenced: bool) -> Iterator[None]:
     """Redirect standard error to /dev/null.
 
-    The Rust client of remotes prints a message there if it cannot start a thread, before it raises an error.
+    The Rust client of remotes prints a message there before it raises an error, if it cannot start a thread.
     """
     try:
         saved = os.dup(2) if is_silenced else -1

@@ -47,7 +47,7 @@ CACHE_OF_LOADER = "/etc/ld.so.cache"
 # Lines of /proc/self/status that describe the caller.
 _STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 _CPUINFO = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
-# Vendor, family, model and all features known to the kernel. Unlike /proc/cpuinfo, as fast on many cores.
+# Vendor, family, model and all features known to the kernel; fast to read even with many cores.
 _PROCESSOR_ALIAS = "/sys/devices/system/cpu/modalias"
 # By these glibc 2.28 to 2.42 choose functions of libm (every ifunc in sysdeps/x86_64/fpu/multiarch); their
 # numbers are the kernel's (cpufeatures.h).

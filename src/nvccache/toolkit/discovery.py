@@ -20,7 +20,7 @@ _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 
 
 def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "") -> str | None:
-    """The absolute path of the nvcc that a compile runs, else of one outside of PATH; or None.
+    """The absolute path of the nvcc that a compile would run, else of one outside of PATH; or None.
 
     `configured` is the `nvcc` setting; if set, no other is looked for. `release` requires a CUDA release,
     such as `13` or `13.0`.
@@ -34,7 +34,7 @@ def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "
 
 
 def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
-    """Why `find_nvcc` found none, for the user; `origin` is that of the setting (Config)."""
+    """Why `find_nvcc` found none, for the user; `origin` is the setting's (Config.origins)."""
     if configured:
         return real_nvcc.why_none("", configured, origin, environ)[1]
     return "no nvcc on PATH and none below /usr/local"
@@ -71,7 +71,7 @@ def _numbers(path: str) -> list[int]:
 
 
 def _in_wheels() -> Iterator[str]:
-    """The wheels install nvcc in a namespace package, not in the environment's `bin`."""
+    """Where wheels install nvcc: in a namespace package, not in the environment's `bin`."""
     import importlib.util
 
     try:

@@ -54,7 +54,7 @@ class Transcript:
 
     @property
     def variables_of_commands(self) -> dict[str, str]:
-        """The variables that commands may read; nvcc alone reads those that begin with `NVCC_`."""
+        """The variables that commands may read; those that begin with `NVCC_` are read by nvcc alone."""
         return {name: value for name, value in self.variables.items() if not name.startswith("NVCC_")}
 
 
@@ -92,7 +92,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
     for raw_line in io.BytesIO(stderr):  # unlike `splitlines`, only splits at line feeds
         line = os.fsdecode(raw_line)
         if not line.startswith(_MARK):
-            if steps:  # a replay could not tell between which commands nvcc prints it
+            if steps:  # a replay would not know between which commands nvcc prints it
                 return Bypass("unexplained", f"a message between commands: {line.strip()}")
             messages.append(raw_line)
             continue

@@ -1,6 +1,6 @@
 """Where the dynamic loader finds the libraries of a program.
 
-Which ones a tool has loaded is observed. Only for a run elsewhere, the loader is asked.
+Which libraries a tool has loaded is observed. The loader is only asked for a run on another machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LISTED = rb"(?m)^\t(?:\S+ => )?(/.+) \(0x[0-9a-f]+\)$"
 
 
 def first_directories(program: str, environ: Mapping[str, str]) -> list[str]:
-    """Where libraries are searched before the system's directories; the working directory is `.`.
+    """The directories searched for libraries before the system's; the working directory is `.`.
 
     That is LD_LIBRARY_PATH, and `lib` above the program, where run paths lead (as Conda sets them).
     """
@@ -44,7 +44,7 @@ def paths_in(directories: Iterable[str], names: Collection[str]) -> list[str]:
 
 
 def own_directories(program: str, environ: Mapping[str, str]) -> list[str]:
-    """The first directories that have libraries of NVIDIA's tools, or a name that the loader expands."""
+    """The first directories that have libraries of NVIDIA's tools, or whose names the loader expands."""
     return [
         os.path.abspath(directory)
         for directory in first_directories(program, environ)
@@ -53,7 +53,7 @@ def own_directories(program: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def libraries_of(program: str, environ: Mapping[str, str]) -> list[str]:
-    """The libraries that the loader would load, itself last; none if that is unknown. Raises OSError."""
+    """The libraries that the loader would load, and the loader; none if that is unknown. Raises OSError."""
     import re
 
     from nvccache.machine import process

@@ -56,7 +56,7 @@ def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
 
 
 def is_compiler_name(path: str) -> bool:
-    """Whether a program is called like gcc or clang, not like a program that they start."""
+    """Whether a program has the name of gcc or clang, not of a program that they start."""
     return any(part in os.path.basename(path) for part in ("gcc", "g++", "clang", "c++"))
 
 
