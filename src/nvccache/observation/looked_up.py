@@ -1,6 +1,6 @@
 """What a stage looked up: names in directories, targets of links, and programs on PATH.
 
-What the stage found is compared with what is there now: if they differ, something has changed meanwhile, and
+What the stage found is compared with what exists now: if they differ, something has changed meanwhile, and
 there is no input record.
 """
 
@@ -27,14 +27,14 @@ class CallNames:
     def __init__(self, since_ns: int) -> None:
         self.since_ns = since_ns
         self._states: dict[str, str] = {}
-        self._missing: dict[str, tuple[str, str]] = {}  # by directory; empty strings if it is there
+        self._missing: dict[str, tuple[str, str]] = {}  # by directory; empty strings if it exists
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
         self._real: dict[str, str] = {}  # directories without links
         self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
 
     def begin(self, files: Iterable[str]) -> StageNames:
-        """Collects what one stage looked up, apart from `files` that it read."""
+        """Start to collect what one stage looked up, apart from the `files` that it read."""
         return StageNames(self, frozenset(files))
 
     def state(self, path: str) -> str:
@@ -51,7 +51,7 @@ class CallNames:
         return missing if missing[1] else (directory or ".", name)
 
     def _missing_part_of(self, directory: str) -> tuple[str, str]:
-        """As `place_of`, for a directory; empty strings if it is there.
+        """As `place_of`, for a directory; empty strings if it exists.
 
         Begins at the top: most directories of a search path lack the first part of a header's name.
         """
@@ -62,7 +62,7 @@ class CallNames:
         return ("", "") if is_there else place
 
     def name_of(self, path: str) -> tuple[str, str, str]:
-        """The state of a path; the directory that decides it; and there, the state and name in one string.
+        """The state of a path, the directory that decides it, and state and name in there, as one string.
 
         Memoized, since the stages of a call look up the same thousands of names.
         """
@@ -71,7 +71,7 @@ class CallNames:
             directory, name = self.place_of(path)
             whole = name if directory == "." else f"{directory.rstrip('/')}/{name}"
             deciding = self.state(whole)
-            # Below what is absent, everything is.
+            # Below a directory that is absent, everything is absent.
             state = deciding if whole == path or deciding == ABSENT else self.state(path)
             decided = self._names[path] = (state, directory, name and deciding + name)
         return decided
@@ -95,7 +95,8 @@ class CallNames:
         return found
 
     def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Record names by directory, each after its state, and the paths in `plain` that are no links.
+        """Record names by directory, each with its state before it, and the paths in `plain` that are not
+        links.
 
         The input record must have its files already.
         """
@@ -122,8 +123,8 @@ class CallNames:
         """Drop names of files that were read, perhaps by another path.
 
         gcc looks up a system header by its path on the search path, and reads it by the path without links.
-        That the first leads to the second follows from its directories, and the file's signature shows that
-        it exists and is no link. This saves a hit about a thousand lookups.
+        Its directories show that the first path leads to the second, and the file's signature shows that it
+        exists and is not a link. This saves a hit about a thousand lookups.
         """
         read = {path for path, kind in zip(record.files, record.kinds, strict=True) if kind == SOURCE}
         real = {self._without_links(path) for path in read}
@@ -173,7 +174,7 @@ class StageNames:
             if is_relevant(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):  # a link may make it one of those that gcc searches already
+                if stat.S_ISDIR(mode):  # a link may turn it into a directory that gcc searches already
                     self.follow(path)
         for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
@@ -204,7 +205,7 @@ class StageNames:
             self._add(path, (state,))
 
     def follow(self, path: str) -> None:
-        """Record for a path and each directory above it the link that it is, or that it is none."""
+        """Record the link that a path is, or that it is none; likewise for each directory above it."""
         path = path.rstrip("/") or "/"
         if path in self._followed:
             return

@@ -1,8 +1,8 @@
 """What each program of a run was observed to do, and whether every started program has reported.
 
 A program that is static, set-uid, uses another C library or runs without the variable reports nothing.
-Counting starts and ends is not enough: a static program that starts a dynamic one balances by accident. Hence
-each start is paired, by process id, with the program that it names.
+Counting starts and ends is not enough: with a static program that starts a dynamic one, the numbers agree by
+accident. Hence each start is paired, by process id, with the program that it names.
 
     x, then B of the same pid        exec; also the only trace of a vfork's child
     f, then records of the child     fork
@@ -30,7 +30,7 @@ _KINDS = dict.fromkeys(
 ) | dict.fromkeys(("sh", "dash", "bash"), SHELL)
 _HOST = (
     r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
-    # Suffixes of a compiler whose name a wrapper has taken (Debian's diversions, containers).
+    # Suffixes of compilers whose names are used by wrappers (Debian's diversions, containers).
     r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?"
 )
 # Paths that mean another directory to each process, or to each with another working directory.
@@ -38,7 +38,7 @@ _RENAMED = r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])"
 _SHELL = "/bin/sh"
 _MOST_INTERPRETERS = 5  # nested scripts as interpreters; the kernel's limit
 _LONGEST_FIRST_LINE = 256
-# Files generated on each read, whatever is mounted there, so that their dates say nothing.
+# Files whose content is generated on each read, so that their dates say nothing; whatever is mounted there.
 GENERATED_FILES = ("/proc/", "/sys/")
 _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
@@ -62,20 +62,22 @@ class Process:
     directory: str = ""
     files: dict[str, Signature] = field(default_factory=dict)  # regular files that were opened
     others: dict[str, int] = field(default_factory=dict)  # other files that were opened: their modes
-    # The mode from stat; 0 if the path was found only by access, or by lstat as a link.
+    # The mode from stat; 0 if the path was only found by access, or by lstat as a link.
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     denied: dict[str, int] = field(default_factory=dict)  # neither found nor absent: the error
     links: set[str] = field(default_factory=set)  # lstat, readlink or realpath
     listed: set[str] = field(default_factory=set)  # directories
     written: set[str] = field(default_factory=set)  # created, truncated, replaced, or status changed
-    removed: set[str] = field(default_factory=set)  # files of others, also truncated or replaced
+    removed: set[str] = field(
+        default_factory=set
+    )  # files that others had written; also truncated or replaced ones
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
     questions: set[tuple[str, int]] = field(default_factory=set)  # function, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
-    uses_descriptor: bool = False  # uses another one, open or not, in any way
+    uses_descriptor: bool = False  # uses another inherited descriptor, open or not, in any way
     permissions: set[str] = field(default_factory=set)  # access with R_OK or W_OK
     started: list[str] = field(default_factory=list)  # programs
 
@@ -134,7 +136,7 @@ class ProcessTree:
         self._unannounced: list[tuple[int, int, str]] = []  # pid, parent's pid, program
 
     def process_of(self, pid: int, begins: bool) -> Process:
-        """The process that the next records are of; `begins` if the first is a program's start."""
+        """The process to which the next records belong; `begins` if the first is a program's start."""
         entry = self._by_pid.get(pid)
         if not entry:
             entry = self._by_pid[pid] = _PidState(Process(""), is_forked=not begins)
@@ -143,7 +145,7 @@ class ProcessTree:
         return entry.process
 
     def note(self, pid: int, kind: str, numbers: Sequence[int], text: str) -> Process:
-        """Note the record of a start or end; returns the process that the next records are of."""
+        """Note the record of a start or end; returns the process to which the next records belong."""
         entry = self._by_pid[pid]
         if kind == "B":
             self._begin(pid, entry, numbers[1], text)
@@ -226,7 +228,7 @@ class ProcessTree:
         return self._clause
 
     def processes(self) -> list[Process]:
-        """The programs, each with what its forked children did; last those with unknown parents."""
+        """The programs, each with what its forked children did; those with unknown parents come last."""
         copies = {id(copy): self._parents.get(pid) for pid, copy in self._copies}
         orphans = []
         for _, copy in self._copies:
@@ -241,7 +243,7 @@ class ProcessTree:
 
 
 def runs_as(path: str, reported: str) -> bool:
-    """Whether executing `path` starts the program that `reported`.
+    """Whether executing `path` starts the program that reported itself as `reported`.
 
     A script starts its interpreter. A file that the kernel rejects is run by the shell, as execvp does.
     """

@@ -1,8 +1,8 @@
 """Running the tools of a call with the observer, a preloaded library, and its logs.
 
 The library is loaded from where it is installed: a server that a tool starts keeps it for later compiles.
-Each run has a directory of its own, which a variable names; the library writes its log there, and nothing
-once the log is gone (observer/log.c). Logs are parsed by observer_log.py.
+Each run has a directory of its own, which a variable names. The library writes its log there; once the log is
+removed, it writes nothing (observer/log.c). observer_log.py parses logs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _reports(directory: str) -> bool:
 
 
 def looks_for_observer(program: str) -> bool:
-    """Whether a program is a script that may behave differently when observed, judged by its text."""
+    """Whether a program is a script whose text suggests that it behaves differently when observed."""
     try:
         with open(program, "rb") as stream:
             magic = stream.read(len(elf.MAGIC))
@@ -86,7 +86,7 @@ def log_in(watched_directory: str) -> str:
 
 
 def without_loader_messages(stderr: bytes) -> bytes:
-    """A tool's messages without the loader's about the observer, which 32-bit programs cannot load."""
+    """A tool's messages without those of the loader about the observer, which 32-bit programs cannot load."""
     message = _MESSAGE % os.fsencode(LIBRARY)
     if message not in stderr:
         return stderr

@@ -89,7 +89,7 @@ class _Reader:
         self._process = Process("")
 
     def fails(self, clause: str) -> None:
-        """Note why the observation is incomplete; the first reason stays."""
+        """Note why the observation is incomplete; the first reason is kept."""
         self.incomplete = self.incomplete or clause
 
     def result(self) -> Observation:
@@ -107,7 +107,7 @@ class _Reader:
             for record in records:
                 if record[:2] not in _BY_TEXT_ALONE:
                     self._read_record(pid, record)
-            # Most records, whose order does not matter; the working directory is known by now.
+            # These are most records; their order does not matter, and the working directory is known by now.
             process = self._process
             process.absent.update(map(self._path, [each[2:] for each in records if each[:2] == _ABSENT]))
             process.variables.update([each[2:] for each in records if each[:2] == _VARIABLE])
@@ -181,7 +181,7 @@ class _Reader:
             process.permissions.add(path)
         elif kind in "lhr":
             process.links.add(path)
-            if error == errno.EINVAL:  # readlink: it exists and is no link
+            if error == errno.EINVAL:  # readlink: it exists and is not a link
                 error = 0
         elif kind == "d" and not error:
             process.listed.add(path)
@@ -235,16 +235,16 @@ class _Reader:
         self._process.written.add(os.path.normpath(path))
 
     def _note_removed(self, path: str) -> None:
-        """A file that was removed, truncated or replaced, of the run itself or not."""
+        """A file that was removed, truncated or replaced, whether or not the run had created it."""
         if self._from_root(path) in self._written_from_root:
             self._written.add(path)  # under this name, too
         else:
             self._process.removed.add(path)
 
     def _note_write(self, path: str, flags: int, numbers: Sequence[int]) -> None:
-        """A regular file that was opened for writing, or created by that.
+        """A regular file that was opened for writing, and perhaps created.
 
-        One that is empty and has just changed counts as created.
+        It counts as created if it is empty and has just changed.
         """
         device, inode, _, size, modified, changed = numbers
         access = flags & os.O_ACCMODE
@@ -257,7 +257,7 @@ class _Reader:
             self._process.found.setdefault(path, 0)
 
     def _note_file(self, files: dict[str, Signature], path: str, numbers: Sequence[int]) -> None:
-        """A file that was read, unless the run has made it.
+        """A file that was read, unless the run itself has created it.
 
         Records of two processes are in no order, so a file that has not changed since the run began was read
         before it was written.

@@ -1,7 +1,7 @@
-"""What a shell runs, and whether that is simple: its reads of variables are not observed.
+"""What a shell runs, and whether that is simple, since it cannot be observed which variables a shell reads.
 
-A simple text sets variables and starts programs with words that expand to nothing but all arguments, `"$@"`.
-It depends on no variable but those that shells use by themselves. Any other depends on the whole environment.
+A simple text sets variables, and starts programs with plain words and perhaps all arguments, `"$@"`. It
+depends only on variables that shells themselves use. Any other text depends on the whole environment.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from nvccache.observation.observed_process import COMPILERS, Process
 # Regular expressions are compiled where they are used: most compiles start no shell.
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # the observer cuts longer ones
-_PLAIN_OPTIONS = r"-[efhuvx]+"  # with others a shell may read the user's files or its input
+_PLAIN_OPTIONS = r"-[efhuvx]+"  # with other options a shell may read the user's files or its input
 _WORD = rb"(?:\"(?:[^\"`$\\]|\\[^\n])*\"|'[^']*'|[^\s\"'`$;&|()<>\\~*?\[{]|\\[^\n])+"
 _COMMAND = rb"\s*(exec\s+)?(" + _WORD + rb")((?:\s+(?:" + _WORD + rb'|"\$@"))*)\s*'
 _SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=(?:" + _WORD + rb")?)?\s*"
 _CHANGING = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
-OF_SHELLS = frozenset(  # shells use them by themselves
+OF_SHELLS = frozenset(  # used by shells themselves
     """
     BASHOPTS BASH_COMPAT BASH_ENV BASH_FUNC_* BASH_LOADABLES_PATH BASH_XTRACEFD ENV GLOBIGNORE GLOBSORT
     POSIXLY_CORRECT PS4 SHELLOPTS
@@ -71,7 +71,7 @@ def is_simple(process: Process, texts: Sequence[bytes]) -> bool:
 
 
 def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
-    """The programs that a simple text starts, each with whether by `exec`, and its words; None for others."""
+    """For a simple text, the programs that it starts: whether by `exec`, and their words. Otherwise None."""
     found = []
     for line in text.replace(b"\\\n", b"").split(b"\n"):
         if re.fullmatch(_SETTING, line):
@@ -80,7 +80,7 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
         if not command:
             return None
         program = os.fsdecode(command[2]).strip("\"'")
-        # Neither one of the shell's own commands nor a word that may become one.
+        # Neither a command of the shell itself nor a word that may become one.
         is_program = re.fullmatch(r"[^\"'\\=]*/[^\"'\\=]*", program) or Process(program).kind in COMPILERS
         if not command[1] and not is_program:
             return None
@@ -89,18 +89,18 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
 
 
 def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
-    """The variables named in any texts that environment.WHOLE leaves out."""
+    """The variables that environment.WHOLE leaves out, but that these texts name."""
     return {name.decode() for text in texts for name in re.findall(_IGNORED, text)}
 
 
 def changing_variable(texts: Iterable[bytes]) -> str:
-    """The first variable in these texts that has another value each time; empty if there is none."""
+    """The first variable in these texts whose value differs each time; empty if there is none."""
     found = (re.search(_CHANGING, text) for text in texts)
     return next((match[0].decode() for match in found if match), "")
 
 
 def command_started(path: str) -> list[str]:
-    """The program, and its words, that a script of only assignments and `exec PROGRAM words "$@"` starts."""
+    """The program and words of a script that has only assignments and `exec PROGRAM words "$@"`."""
     text = text_of(path)
     commands = _commands(text) if re.match(rb"#!.*\b(?:ba|da)?sh\n", text) else None
     if not commands or len(commands) > 1:

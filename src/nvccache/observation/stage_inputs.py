@@ -1,7 +1,7 @@
 """The input record of one stage, from what its tools were observed to do.
 
 Decides which paths are the call's own, which queries are irrelevant, and when there can be no input record.
-Contents are those of files now, if they have not changed since the tools opened them.
+Digests are taken from the files as they are now, if they have not changed since the tools opened them.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Subject:
 
     @property
     def variables_of_loader(self) -> set[str]:
-        """Those by which the loader may choose other libraries, or these other functions.
+        """The variables that may make the loader choose other libraries, or the libraries other functions.
 
-        What LD_LIBRARY_PATH means for a tool that is known by content is in its key.
+        For a tool that is known by content, the key contains what LD_LIBRARY_PATH means for it.
         """
         names = {*environment.OF_LOADER}
         if self.is_known_by_content:
@@ -62,7 +62,7 @@ class Subject:
 
 
 class ObservedInputs:
-    """Makes the input records of one call, which began at `since_ns`; its own files are below `scratch`."""
+    """Creates the input records of one call, which began at `since_ns`; its own files are below `scratch`."""
 
     def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
         self.cwd = cwd
@@ -82,8 +82,9 @@ class ObservedInputs:
     def remote_run_record(self, subject: Subject, names: Iterable[str]) -> InputRecord:
         """The input record of a tool that ran on another machine, with only the files that were sent.
 
-        Apart from what is in its key, it depends on its libraries and on variables: those of the C library
-        were sent, and `names`, which it also reads, were not set. Raises UnreadableError or OSError.
+        Apart from what is in its key, it depends on its libraries and on variables: those that the C library
+        reads were sent, and `names`, which the tool also reads, were not set. Raises UnreadableError or
+        OSError.
         """
         libraries = loader.libraries_of(subject.program, subject.environ)
         if not libraries:
@@ -104,7 +105,7 @@ class ObservedInputs:
         """The input record of the tool itself; its content may be in the key. Raises UnreadableError."""
         record = InputRecord()
         called = subject.program
-        if called:  # even if it is not identified by content any more, since a script has replaced it
+        if called:  # even if it is no longer identified by content, since a script has replaced it
             self.files.put_into(record, {called: PROGRAM, os.path.realpath(called): PROGRAM})
             looked = self.names.begin(record.files)
             if subject.is_known_by_content:  # its stage may have run in another toolkit
@@ -146,7 +147,7 @@ class ObservedInputs:
         return [path for path in paths if self.names.state(path) == ABSENT]
 
     def present(self, paths: Iterable[str]) -> list[str]:
-        """Those that are regular files."""
+        """Those of these paths that are regular files."""
         return [path for path in paths if self.names.state(path) in (PRESENT, EXECUTABLE)]
 
     def is_relevant(self, path: str) -> bool:
@@ -213,7 +214,7 @@ class _StageInputs:
             yield from judge.facts_needed(process)
 
     def _places_of_libraries(self) -> set[str]:
-        """Where the loader, which is not observed, might find other libraries, and its list of more."""
+        """The directories and lists where the loader, which is not observed, might find other libraries."""
         places = {loader.PRELOAD_LIST}
         for process, libraries in zip(self._processes, self._libraries, strict=True):
             first = loader.first_directories(process.program, self._subject.environ)
@@ -225,7 +226,7 @@ class _StageInputs:
     def _check_neighbours(self, record: InputRecord) -> None:
         """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.
 
-        The same tool in another toolkit would read the files there.
+        In another toolkit, the same tool would read other files.
         """
         program = os.path.realpath(self._program)
         root = os.path.dirname(os.path.dirname(program)) + "/"
@@ -259,7 +260,7 @@ class _StageInputs:
         record.dates = sorted({*record.dates, *copies})
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
-        """Raise UnreadableError for an intermediate in no key: an unknown tool may have written it."""
+        """Raise UnreadableError if an intermediate is in no key: an unknown tool may have written it."""
         allowed = self._subject.intermediates
         if allowed is None:
             return
@@ -273,7 +274,7 @@ class _StageInputs:
         return is_input and self._call.is_relevant(path) and not self._is_temporary(path)
 
     def _is_temporary(self, path: str) -> bool:
-        """Whether a path is, or is below, a temporary file of the stage, whose name is new each time."""
+        """Whether a path is a temporary file of the stage, or below one: its name is new each time."""
         for directory in self._temporary:
             if path.startswith(directory + "/"):
                 entry = directory + "/" + path[len(directory) + 1 :].partition("/")[0]
@@ -286,7 +287,7 @@ class _StageInputs:
         return is_made and not os.path.lexists(path) and not self._is_temporary(path)
 
     def _relevance(self, process: Process, ignored: frozenset[str]) -> Callable[[str], bool]:
-        """Tells which paths of a process are inputs.
+        """Returns a function that says which paths of a process are inputs.
 
         Compilers look at some directories only to choose one for their temporary files.
         """
@@ -297,7 +298,7 @@ class _StageInputs:
     def _names_of_directory(self) -> frozenset[str]:
         """Paths that a tool may look up to find the name of its working directory.
 
-        They exist in every checkout; whether the name matters is known from the command.
+        They exist in every checkout; the command shows whether the name matters.
         """
         if not self._subject.is_known_by_content:
             return frozenset()
@@ -355,7 +356,7 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _copies(record: InputRecord) -> list[str]:
-    """Sources that equal another one: with `#pragma once`, gcc enters only one if the dates are equal."""
+    """Sources equal to another one: with `#pragma once`, gcc enters only one if their dates are equal."""
     read = zip(record.files, record.digests, record.kinds, record.signatures, strict=True)
     sources = [each for each in read if each[2] == SOURCE and each[3][2]]  # an empty one has no effect
     inodes: dict[str, set[tuple[int, ...]]] = {}

@@ -15,7 +15,7 @@ from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
-# The pragma by which a preprocessor compares dates of files; or a macro for its last word.
+# The pragma that makes a preprocessor compare dates of files; or a macro for its last word.
 _WORD = b"dependency"
 _COMPARES_DATES = re.compile(rb"(?:\bGCC\s+|#[ \t]*define\b.*\b)dependency\b")
 
@@ -76,7 +76,7 @@ def _read(path: str, signature: Signature) -> str:
 
 
 def _compares_dates(content: bytes) -> bool:
-    """Whether a source may have the pragma; one word is found in a hundredth of the time of an expression."""
+    """Whether a source may have the pragma; a word is found in a hundredth of an expression's time."""
     at = content.find(_WORD)
     while at >= 0:
         if _COMPARES_DATES.search(content, content.rfind(b"\n", 0, at) + 1, at + len(_WORD) + 1):

@@ -56,7 +56,7 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
 
 
 class _Versions:
-    """Gives a file that several nvlinks append to a new name for each of them."""
+    """Renames a file to which several nvlinks append: each of them gets a file of its own."""
 
     def __init__(self) -> None:
         self._latest: dict[str, str] = {}  # nvcc's path -> the path of the latest version
@@ -69,7 +69,7 @@ class _Versions:
         return Command(argv)
 
     def note(self, stage: Stage) -> Stage:
-        """The stage, changed to write a new file instead of appending to one."""
+        """The stage, changed so that it writes a new file instead of appending to one."""
         for output in stage.outputs:
             if output.role in _APPENDED_TO:
                 stage = self._with_new_version(stage, output)
@@ -133,7 +133,7 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
 
 
 def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
-    """The command that reads the module id where nvcc's would write it."""
+    """The command, changed to read the module id where nvcc's command would write it."""
     names_id = "module id" in grammar.names.values()
     return [token for token in argv if token != GENERATES_ID] if names_id else argv
 
@@ -141,7 +141,7 @@ def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
 def _output(role: str, path: str, scratch: str, number: int) -> Output:
     if path.startswith(scratch + "/"):
         return Output(role, path)
-    # Not directly at its destination: another process could change it before it is stored.
+    # It is not written directly to its destination: another process could change it before it is stored.
     return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
 
 
@@ -156,7 +156,7 @@ def _beside(product: Output, argv: Sequence[str]) -> list[Output]:
 
 
 def _reading_product(piece: Piece, products: Mapping[str, str]) -> Piece:
-    """Recognizes a plain argument that names an earlier stage's product, such as PTX that ptxas checks."""
+    """The argument, as an input if it names an earlier stage's product, such as PTX that ptxas checks."""
     if piece.use == PLAIN:
         for name in _possible_files(piece.prefix):
             if name in products:
@@ -223,7 +223,7 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     problem = _problem_of_flow(stages, plan.included)
     if problem:
         return problem
-    # Of a source without device code nvcc makes an object that it drops if PTX or the like is wanted.
+    # From a source without device code nvcc makes an object, and drops it if PTX or the like was requested.
     if not any(
         stage.grammar.is_cached
         and not stage.is_preprocessor

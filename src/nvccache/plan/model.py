@@ -22,7 +22,7 @@ class Output:
     role: str
     path: str
     destination: str = ""  # where the user wants it
-    begins_as: str = ""  # the intermediate to be copied there first: the stage appends to it
+    begins_as: str = ""  # the intermediate that is first copied there, since the stage appends to it
 
     @property
     def is_in_place(self) -> bool:
@@ -39,7 +39,7 @@ class Stage:
     key_argv: tuple[str, ...]  # the same with roles instead of the names of intermediates
     inputs: tuple[str, ...]  # intermediate files, in the order of the command line
     outputs: tuple[Output, ...]
-    mentions: tuple[str, ...]  # base names of the files that an output will include
+    mentions: tuple[str, ...]  # base names of files that an output will include
     names: tuple[tuple[str, str], ...]  # (role, value)
     possible_files: tuple[str, ...]  # arguments that are inputs if files of these names exist
     wrapper: str = ""  # the kind of wrapper that it starts instead of the host compiler itself
@@ -105,7 +105,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def end_of_passes(self, number: int) -> int:
-        """The end of the passes that may run before a step: the next stage that stays in order."""
+        """Where the passes end that may run before a step: at the next stage that stays in order."""
         for at, step in enumerate(self.steps[number + 1 :], number + 1):
             if isinstance(step, Stage) and step.grammar.stays_in_order:
                 return at
@@ -124,11 +124,11 @@ class Plan:
 
 
 def architecture_of(stage: Stage, stages: Iterable[Stage]) -> str:
-    """The architecture that a stage compiles for, or empty for the host."""
+    """The architecture for which a stage compiles; empty for the host."""
     architecture = architecture_option(stage)
     if architecture or not stage.is_preprocessor:
         return architecture
-    # A pass has that of its reader: its macro is the same for compute_90 and compute_90a.
+    # For a pass, that of the stage that reads it: its macro is the same for compute_90 and compute_90a.
     written = {output.path for output in stage.outputs}
     readers = [other for other in stages if not written.isdisjoint(other.inputs)]
     return next(filter(None, map(architecture_option, readers)), "")

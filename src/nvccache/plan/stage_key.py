@@ -1,6 +1,6 @@
 """The components of a stage's key: all that is known before it runs.
 
-What its tool reads and queries beyond that is observed when it runs, and recorded as an input record
+Whatever else its tool reads and queries is observed when it runs, and stored as an input record
 (stage_inputs.py). A superfluous component costs hits, but is never wrong.
 """
 
@@ -36,9 +36,9 @@ def of_stage(
 ) -> list[KeyComponent]:
     """Everything a stage's result depends on, except what only running it reveals.
 
-    `input_digests` are those of the intermediates that it reads or includes, in a fixed order; `dated_files`
-    are files whose date and size affect the result; `module_ids` occur in its inputs, but are masked in their
-    digests. Raises OSError if its tool or one of its files cannot be read.
+    `input_digests` are the digests of the intermediates that it reads or includes, in a fixed order;
+    `dated_files` are files whose date and size affect the result; `module_ids` occur in its inputs, but are
+    left out of their digests. Raises OSError if its tool or one of its files cannot be read.
     """
     program = toolchain.program_of(stage.argv[0], environ)
     found: list[KeyComponent] = [
@@ -49,7 +49,7 @@ def of_stage(
         ("files", tuple(_file_parts(stage))),
     ]
     if is_known_by_content(stage, program):
-        # A record names libraries of the toolkit that was used: in another one, the same are to be found.
+        # A record names libraries of the toolkit that was used: another one must have the same libraries.
         own = loader.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
     if module_ids:
@@ -73,7 +73,7 @@ def _visible_names(stage: Stage) -> list[str]:
 
 
 def tool_parts(stage: Stage, program: str, store: Store) -> list[str]:
-    """What identifies the tool; its path, too, unless the tool finds no files relative to itself."""
+    """What identifies the tool, including its path if the tool finds files relative to itself."""
     digest = toolchain.digest_of_program(program, store)
     return [digest] if is_known_by_content(stage, program) else [digest, program, os.path.realpath(program)]
 
@@ -86,7 +86,7 @@ def is_known_by_content(stage: Stage, program: str) -> bool:
 def by_meaning(
     stage: Stage, components: Iterable[KeyComponent], digests: Sequence[str]
 ) -> list[KeyComponent]:
-    """The components of the meaning key, for results without messages: these inputs, and no source name."""
+    """The meaning key's components, for results without messages: these inputs, but no source name."""
     others = {"inputs": ("meaning", *digests), "arguments": _without_source_name(stage)}
     return [(tag, others.get(tag, parts)) for tag, parts in components]
 
@@ -104,7 +104,7 @@ def key_of(components: Sequence[KeyComponent]) -> str:
 
 
 def files_in_key(stage: Stage) -> tuple[str, ...]:
-    """The files named by a command that are known by the content in its key."""
+    """The files named by a command whose content is in its key."""
     return stage.possible_files if stage.tool.is_located_anywhere else ()
 
 

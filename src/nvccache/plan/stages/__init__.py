@@ -48,7 +48,7 @@ def counted() -> tuple[str, ...]:
 def grammar_of(argv: Sequence[str]) -> Grammar | None:
     """The grammar of a command; None if no module knows it.
 
-    A host compiler can have any name, so that its commands are recognized by their arguments.
+    A host compiler can have any name, so its commands are recognized by their arguments.
     """
     name = argv[0].rpartition("/")[2]
     tool = next((tool for tool in TOOLS.values() if tool.program == name), None)

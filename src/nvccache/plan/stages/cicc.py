@@ -53,8 +53,8 @@ TOOL = Tool(
     priority=8,
     memory_factor=72,
     is_heavy=True,
-    # It reads a text, an id and libdevice; the processor affects its result only through libm, whose variants
-    # are in its key.
+    # It reads a text, an id and libdevice. The processor affects its result only through libm, whose choice
+    # of functions is in its key.
     may_run_elsewhere=True,
     variables=(
         *("AS_SECURE_LOG_FILE", "EDG_BASE", "EDG_MODULES_PATH", "LIBNVVM_DISABLE_CONCURRENT_API"),

@@ -1,7 +1,7 @@
 """The host compiler: preprocesses for each pass, compiles the output of cudafe++ or nvlink, or a source
 without device code, and links.
 
-It can have any name, so that its commands are recognized by the macros that nvcc defines.
+It can have any name, so its commands are recognized by the macros that nvcc defines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNCACHED = tuple(
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar | None:
-    """None unless it is one of nvcc's commands that compile CUDA code with a host compiler."""
+    """The grammar of a command with which nvcc runs a host compiler on CUDA code; None for any other."""
     if is_link(argv):
         return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, stays_in_order=True)
     if "-c" in argv and any(token.endswith(_STUBS_OF_LINKS) for token in argv):

@@ -1,7 +1,7 @@
 """nvlink: links the device code of objects, archives and libraries into one image per architecture.
 
 With -dlto it compiles their code, with libnvvm.so below -nvvmpath. What it searches for and reads is
-observed. That includes libraries of its toolkit, so that its results are those of a toolkit at this path.
+observed. That includes libraries of its toolkit, so its results are only valid for a toolkit at this path.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 def dated_sources(ptx: bytes) -> list[str]:
     """The files whose date and size ptxas writes into the line table for this PTX.
 
-    Observed on CUDA 11.8 to 13.2: the cubin changes with them though the PTX is the same. Not so on 13.5.
+    Observed on CUDA 11.8 to 13.2: the cubin changes with them even if the PTX is the same; not so on 13.5.
     """
     version = re.search(_VERSION, ptx)
     if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:
@@ -49,8 +49,8 @@ TOOL = Tool(
     program="ptxas",
     grammar_of=grammar_of,
     priority=4,
-    # Architectures are mostly listed from old to new, and ptxas takes longest for new ones: started last, a
-    # long one would leave the other cores idle.
+    # Architectures are mostly listed from old to new, and ptxas takes longest for new ones. If a long one
+    # started last, the other cores would be idle.
     starts_in_reverse=True,
     memory_factor=256,
     is_heavy=True,

@@ -21,8 +21,8 @@ PLAIN = "plain"  # any other argument
 # Replaces the name of the stub file in stored results, since that name depends on the number of
 # architectures. Long and random enough not to occur in a user's source.
 STUB_PLACEHOLDER = "nvccache-stub-51d0c2f3a86e4b79.c"
-# Of the tools that read a source's text. The file with the module id is written before they run, see
-# module_id.py: for them it is only a name.
+# For tools that read a source's text. The file with the module id is written before they run, see
+# module_id.py, so it is only a name to them.
 SOURCE_NAMES = {
     "--orig_src_file_name": "source name",
     "--orig_src_path_name": "source path",
@@ -47,15 +47,15 @@ class Grammar:
     sees_names: bool = False  # outputs depend on the base names of the intermediates read
     sees_output_names: bool = False  # outputs depend on their own names
     dates_sources: bool = False  # outputs contain date and size of the sources that the input names
-    dates_linked_sources: bool = False  # the same of sources that only line information in the output names
+    dates_linked_sources: bool = False  # the same for sources that only line information in the output names
     is_cached: bool = True
     may_include: bool = False  # reads headers, which no option names
     reads_source: bool = False  # compiles a source of the user, without a pass before
-    writes_beside: bool = False  # further files beside its object, see host_options.side_files
+    writes_beside: bool = False  # writes further files beside its object, see host_options.side_files
     stays_in_order: bool = False  # starts only when all stages before it in nvcc's order are done
 
     def use_of(self, option: str) -> tuple[str, str]:
-        """How an option's value is used, and its role: (WRITES, "ptx")."""
+        """How an option's value is used, and the value's role: (WRITES, "ptx")."""
         for use, roles in (
             (WRITES, self.writes),
             (MENTIONS, self.mentions),
@@ -135,7 +135,7 @@ class Tool:
     # Bytes of memory per byte of input: measured on Thrust, CUTLASS and template-heavy TUs (CUDA 13.0, g++
     # 12), and rounded up.
     memory_factor: int = 64
-    is_heavy: bool = False  # for any input it may take as much memory as the largest tool so far
+    is_heavy: bool = False  # may take as much memory for any input as the largest tool so far
     may_run_elsewhere: bool = False  # on another machine; the tool's module gives the reasons
     # If it may: the environment variables that it queries. If one of them is set, it runs here.
     variables: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ class Tool:
     # Whether its results can be reused.
     is_found_by_meaning: bool = False  # also for text with other line numbers, unless lines matter
     lines_matter: Callable[[Argv], bool] = always  # whether its result depends on line numbers
-    shows_lines: bool = False  # its messages quote lines of the user's source after other stages changed them
+    shows_lines: bool = False  # its messages quote the source, whose lines other stages may have moved
     names_directory: Callable[[Argv, str, str], bool] = never  # (argv, cwd, PWD): outputs may contain it
 
     # Running it.
