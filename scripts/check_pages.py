@@ -193,8 +193,17 @@ def fragments() -> Iterator[str]:
                 yield f"{path.name}: not a plain clause: {line}"
 
 
+def addresses() -> Iterator[str]:
+    """Another repository in the links of the issue forms than pyproject.toml names."""
+    source = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
+    form = ROOT / ".github/ISSUE_TEMPLATE/config.yml"
+    for url in re.findall(r"url: (\S+)", form.read_text()):
+        if not url.startswith(f"{source}/"):
+            yield f"{form.relative_to(ROOT)}: {url} is not below {source}"
+
+
 CHECKS = (stale_pages, links, shown_files, unchecked_commands, json_fields, reasons)
-CHECKS += (drawings, map_of_code, launcher_files, decisions, fragments)
+CHECKS += (drawings, map_of_code, launcher_files, decisions, fragments, addresses)
 
 if __name__ == "__main__":
     faults = [fault for check in CHECKS for fault in check()]
