@@ -26,7 +26,8 @@ from nvccache.store import sections
 from nvccache.values import dataclass
 
 # Everything that reads its line or its file's name, such as std::source_location, is declared with these.
-_POSITION_READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
+_BUILTIN = b"__builtin_"
+_POSITION_READERS = tuple(_BUILTIN + name for name in (b"source_location", b"LINE", b"FILE", b"COLUMN"))
 # What may begin a raw string, with its delimiter; a quotation mark is found faster than `R"`.
 _RAW_STRING = re.compile(rb'"(?<=R")(?=([^()\\\s]{0,16})\()')
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
@@ -54,14 +55,23 @@ _KIND = "pass-1"
 def meaning_of(text: bytes) -> str:
     """The digest of a text apart from line numbers; empty if any line number may matter."""
     text = b"\n" + text
-    if any(word in text for word in _POSITION_READERS) or _MARKS[0][:1] in text:
+    if _reads_position(text) or _MARKS[0][:1] in text:
         return ""
     first = _MARKER.match(text)
     main = first[2] if first else b'""'
     pieces = list(_pieces(text, main))
-    if _has_raw_string(text, b"\n# ") or any(_has_raw_string(body, b"\n") for body, where in pieces if where):
+    if _RAW_STRING.search(text) and (
+        _has_raw_string(text, b"\n# ") or any(_has_raw_string(body, b"\n") for body, where in pieces if where)
+    ):
         return ""
     return keys.digest_bytes(b"\n".join(_without_lines(pieces, main)))
+
+
+def _reads_position(text: bytes) -> bool:
+    at = text.find(_BUILTIN)
+    while at >= 0 and not text.startswith(_POSITION_READERS, at):
+        at = text.find(_BUILTIN, at + 1)
+    return at >= 0
 
 
 def _has_raw_string(text: bytes, part: bytes) -> bool:

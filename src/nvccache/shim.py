@@ -153,13 +153,13 @@ def _compile_or_exec(typed: str, arguments: list[str]) -> int:
 def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
+    gc.disable()  # imports and a hit create a few thousand objects, and need them all
     # Imported here, so that a broken installation ends in the real nvcc.
     from nvccache.records import levels
     from nvccache.records.levels import Request
     from nvccache.records.products import Answer
 
     began = time.monotonic()
-    gc.disable()  # a hit creates a few thousand objects and needs them all
     reason = _reason_to_bypass(typed or "nvcc", nvcc, config, environ)
     if reason:
         if reason in _COUNTED_BYPASSES:

@@ -137,7 +137,7 @@ def _unreadable_file(process: Process) -> str:
     if is_compiler:  # clang asks for each file that it has opened where its descriptor leads
         looked -= {path for path in process.links if not process.found.get(path, 1)}
     for path in looked:
-        if re.fullmatch(_FURTHER_DESCRIPTOR, path):
+        if "/fd" in path and re.fullmatch(_FURTHER_DESCRIPTOR, path):
             return f"looks at `{path}`"
     if process.kind == CUDA_TOOL and _name(process) not in _FRONT_ENDS:
         return ""

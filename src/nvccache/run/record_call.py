@@ -125,7 +125,8 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
     toolkit = os.path.dirname(os.path.dirname(os.path.realpath(call.request.nvcc))) + "/"
     listed = [entry for each in call.intermediates.passes.values() for entry in each.listed]
     own = {os.fsdecode(name) for name, is_system in listed if not is_system}
-    return {path for path in own if not os.path.realpath(path).startswith(toolkit)}
+    real = {folder: f"{os.path.realpath(folder)}/" for folder in set(map(os.path.dirname, own))}
+    return {path for path in own if not real[os.path.dirname(path)].startswith(toolkit)}
 
 
 def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
