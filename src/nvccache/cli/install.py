@@ -61,8 +61,15 @@ def launcher() -> str:
 
 
 def install_command(extra: str) -> str:
-    """The command that adds one of nvccache's extras; users of pipx or uv have to adapt it."""
-    return f"pip install 'nvccache[{extra}]'"
+    """The command that adds the packages of one of nvccache's extras to the environment of this nvccache."""
+    from importlib import metadata  # slow to import
+
+    try:
+        lines = metadata.requires("nvccache") or []
+    except metadata.PackageNotFoundError:  # run from its sources
+        lines = []
+    packages = [line.split(";")[0] for line in lines if line.endswith(f"; extra == '{extra}'")]
+    return shlex.join([sys.executable, "-m", "pip", "install", *(packages or [f"nvccache[{extra}]"])])
 
 
 def version() -> dict[str, str]:

@@ -44,7 +44,6 @@ _ADVICE = {
     "full": "make room there, or let the server remove old objects",
     "throttled": "wait, or raise the server's request limit",
     "unusable_directory": "create it, or mount its file system; check the path in the URL",
-    "not_installed": f"`{install_command('remote')}`",
 }
 
 
@@ -105,15 +104,13 @@ def _settings() -> tuple[Config, Directory]:
 def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]:
     """Try what a compile needs from a remote; if it works, compiles use the remote again."""
     writing = OF_WRITING.format(remote.identity)
-    effect = "cannot be used"
+    effect, answer, fault = "cannot be used", "", None
     try:
         service = connect(remote, os.environ, _SECONDS)
         began = time.monotonic()
         service.get(envelope.name_of("probe-v1", "1" * 64), 0)
-        seconds = time.monotonic() - began
+        answer = f"answers in {1000 * (time.monotonic() - began):.1f} ms"
         outages.end(remote.identity)
-        rights = "for reading and writing" if remote.is_writable else "for reading"
-        yield Finding(GOOD, "remote", f"`{remote.shown}`, {rights}, answers in {1000 * seconds:.1f} ms")
         effect = "cannot be written to"
         if remote.is_writable and may_write:
             content = envelope.seal(*_PROBE, b"nvccache remote status")
@@ -122,7 +119,12 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
                 raise ServiceError("broken", "it does not return what was written")
             outages.end(writing)
     except ServiceError as error:
-        yield Finding(BAD, "remote", f"`{remote.shown}` {effect}: {error}", (_fix_of(error),))
+        fault = error
+    if answer:
+        rights = "for reading and writing" if remote.is_writable and not fault else "for reading"
+        yield Finding(GOOD, "remote", f"`{remote.shown}`, {rights}, {answer}")
+    if fault:
+        yield Finding(BAD, "remote", f"`{remote.shown}` {effect}: {fault}", (_fix_of(fault),))
     for name, effect in ((remote.identity, "skipped"), (writing, "not written to")):
         if (outage := outages.current(name)) and (name != writing or remote.is_writable):
             until = format_time(outage.until, "%H:%M:%S")
@@ -133,6 +135,8 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
 
 
 def _fix_of(error: ServiceError) -> str:
+    if error.word == "not_installed":
+        return f"to fix it: `{install_command('remote')}`"
     usual = "check the URL and its password, whether the server runs, and whether it can be reached from here"
     return f"to fix it: {_ADVICE.get(error.word, usual)}"
 

@@ -51,5 +51,5 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
         # A build with nothing to do starts no nvcc: the last one that did may be older than expected.
         when = f"the last build, {format_ago(age)}: " if build and age > _OLD_SECONDS else ""
         say(f"wrote {written}: {when}{builds.headline(build)}")
-    if is_opened and output:
-        webbrowser.open(Path(output).absolute().as_uri())
+    if is_opened and output and not webbrowser.open(Path(output).absolute().as_uri()):
+        warn("no browser could be started: open the page yourself")

@@ -57,9 +57,14 @@ def test_report_prints_the_names_of_the_written_files(nvccache, folder, build, o
 
 def test_report_open_opens_the_written_page_in_a_browser(nvccache, folder, build, monkeypatch):
     opened = []
-    monkeypatch.setattr(webbrowser, "open", opened.append)
-    assert nvccache("report", "--open").exit_code == 0
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    result = nvccache("report", "--open")
+    assert (result.exit_code, result.stderr) == (0, "")
     assert opened == [(folder / PAGE).as_uri()]
+    monkeypatch.setattr(webbrowser, "open", lambda url: False)  # as on a machine without a browser
+    result = nvccache("report", "--open")
+    assert result.exit_code == 0
+    assert result.stderr == "nvccache: no browser could be started: open the page yourself\n"
     assert nvccache("report", "--open", "-o", "-").exit_code == 2
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -81,3 +84,12 @@ def test_install_into_an_unwritable_place_is_one_error_sentence(nvccache, tmp_pa
     result = nvccache("install", str(tmp_path / "file" / "shims"))
     expected = f"Error: cannot write `{tmp_path}/file/shims/nvcc`: Not a directory\n"
     assert (result.exit_code, result.output) == (1, expected)
+
+
+def test_the_command_for_an_extra_installs_its_packages_next_to_this_nvccache(monkeypatch):
+    """Not `nvccache[remote]`, which pip would take from an index."""
+    program = shlex.quote(sys.executable)
+    command = install.install_command("remote")
+    assert re.fullmatch(rf"{re.escape(program)} -m pip install '?opendal\S+ '?redis\S+", command)
+    monkeypatch.setattr(metadata, "requires", lambda name: None)
+    assert install.install_command("remote") == f"{program} -m pip install 'nvccache[remote]'"
