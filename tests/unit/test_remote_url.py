@@ -57,6 +57,8 @@ def test_the_password_of_a_remote_url_is_read_and_not_shown() -> None:
     assert (remote.user, remote.password) == ("user", "p@ss,")
     assert remote.shown == "redis://***@host:7000/2?prefix=a/b"
     assert f"{remote} {remote!r}" == f"{remote.shown} {remote.shown}"
+    assert remote_url.masked("https://u:one@h/x,rw file:///y") == "https://***@h/x,rw file:///y"
+    assert remote_url.masked("SECRET") == "***"
 
 
 def test_the_identity_of_a_remote_depends_on_location_not_credentials() -> None:

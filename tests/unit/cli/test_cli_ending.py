@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import nvccache as package
 from nvccache import outcomes
-from nvccache.cli import output
+from nvccache.cli import group, output
 from nvccache.cli.group import commands
 from nvccache.store import event_line
 from nvccache.store.store import Store
@@ -113,6 +113,12 @@ def test_a_bug_in_a_command_is_one_sentence_and_a_traceback_in_strict_mode(fille
     assert isinstance(strict.exception, KeyError)
 
 
+@pytest.mark.parametrize(("code", "status"), [(None, 0), (3, 3), ("a sentence", 1)])
+def test_a_command_that_ends_python_has_the_status_that_python_would_have(monkeypatch, code, status):
+    monkeypatch.setattr(commands, "main", lambda **options: sys.exit(code))
+    assert group.run([]) == status
+
+
 class Terminal(io.StringIO):
     encoding = "utf-8"
 
@@ -127,12 +133,13 @@ class Terminal(io.StringIO):
         (io.StringIO, {}, False),
         (Terminal, {"NO_COLOR": "1"}, False),
         (Terminal, {"TERM": "dumb"}, False),
+        (Terminal, {"TERM": None}, False),
     ],
 )
 def test_colours_are_for_terminals_whose_user_wants_them(stream, variables, is_coloured, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in {"TERM": "xterm", **variables}.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "stdout", stream())
     output.say_parts((output.BAD, output.RED), " \x1b")
     assert sys.stdout.getvalue() == ("\x1b[31m\x1b[1mbad\x1b[0m \\x1b\n" if is_coloured else "bad \\x1b\n")

@@ -3,7 +3,7 @@
 import pytest
 
 from nvccache import outcomes
-from nvccache.commandline.host_options import side_files
+from nvccache.commandline.host_options import is_link, side_files
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 
 
@@ -31,6 +31,11 @@ def test_files_that_gcc_writes_beside_an_object_are_named_after_the_object():
     assert side_files(["--coverage"], "a.obj") == side_files(["--coverage"], "/dev/null") == []
     assert side_files(["-fprofile-arcs"], "a.o") == side_files(["-O2"], "a.o") == []
     assert side_files(["--coverage", "-fprofile-use"], "a.o") == []
+
+
+def test_a_host_command_with_a_group_of_libraries_is_a_link():
+    assert is_link(["g++", "a.o", "-Wl,--start-group", "-lcudart", "-Wl,--end-group"]) is True
+    assert is_link(["g++", "-c", "a.cpp"]) is False
 
 
 @pytest.mark.parametrize("value", ["--coverage", "-fprofile-use=x", "-gsplit-dwarf", "-fstack-usage"])

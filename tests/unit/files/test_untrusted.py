@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nvccache.files import keys
+from nvccache.files import keys, untrusted
 
 ENDLESS = (
     "/proc/self/pagemap",
@@ -36,3 +36,24 @@ def test_a_file_longer_than_its_reported_size_is_not_digested():
             keys.digest_descriptor(descriptor)
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize(("mode", "umask", "expected"), [(0o666, 0o022, 0o666), (0o644, 0o077, 0o600)])
+def test_only_files_that_others_may_write_ignore_the_umask(tmp_path, mode, umask, expected):
+    before = os.umask(umask)
+    try:
+        untrusted.write_new(str(tmp_path / "a"), b"content", mode)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == expected
+    assert (tmp_path / "a").read_bytes() == b"content"
+
+
+def test_a_new_file_that_cannot_be_written_is_removed(tmp_path, monkeypatch):
+    def fail(descriptor, content):
+        raise OSError
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OSError):
+        untrusted.write_new(str(tmp_path / "a"), b"content", 0o600)
+    assert not (tmp_path / "a").exists()

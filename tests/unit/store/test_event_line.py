@@ -38,6 +38,8 @@ def test_an_event_survives_writing_and_parsing_its_log_line(where, away, why_her
     made.build, made.tool_saved = "7-1", 3.0
     made.remote = RemoteUse(5, 3, 2048, 0.25, ("timeout", "tls"))
     stage = StageEvent("cicc", RAN, 2.0, "compute_80", 1.5)
+    assert (stage.kind, stage.result, stage.seconds, stage.architecture) == ("cicc", RAN, 2.0, "compute_80")
+    assert (stage.cpu, stage.where) == (1.5, event_line.LOCAL)
     stage.start, stage.slot = 0.125, 3
     stage.where, stage.away = where, away
     made.stages = [stage, StageEvent("ptxas", HIT, 0.5)]

@@ -51,7 +51,8 @@ def test_counts_of_a_missing_cache_are_zero_and_create_nothing(cache_dir):
     assert totals["stages"]["cicc"] == {
         "hit": 0, "miss": 0, "replayed": 0, "seconds": 0, "seconds_saved": 0,
     }  # fmt: skip
-    assert totals["bypass_reasons"] == {}
+    assert totals["bypass_reasons"] == totals["store_faults"] == totals["remote"]["faults"] == {}
+    assert totals["executor"] == {"sent": 0, "came_back": 0, "reasons": {}}
     assert totals["seconds_saved"] == 0
     assert event_totals.reset(cache_dir) == event_totals.total(())
     assert not os.path.exists(cache_dir)

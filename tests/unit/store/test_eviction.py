@@ -211,6 +211,7 @@ def test_a_missing_or_impossible_size_total_is_computed_again(root, content, mon
     (root / "journal").mkdir()
     if content is not None:
         (root / eviction.USAGE).write_bytes(content)
+    assert eviction.read_count(Directory(str(root))) == (0, 0, [0] * 16)
     _count_all(root, monkeypatch)
     assert sum(_sizes(root)) == 4 * SIZE
     assert all(_left(root, digests))

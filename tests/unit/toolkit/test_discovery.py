@@ -52,6 +52,7 @@ def test_a_file_that_is_not_executable_is_not_a_real_nvcc(make_nvcc, tmp_path):
     assert not is_real(path)
     assert not is_real(str(tmp_path))
     assert not is_real(str(tmp_path / "missing"))
+    assert release_of(path) == release_of("/bin/false") == release_of("/bin/true") == ""
 
 
 def test_an_nvcc_of_a_release_is_found_by_the_first_parts_of_its_version(make_nvcc, monkeypatch):
