@@ -2,7 +2,7 @@
 
 As with ccache, nvcc gets relative paths: absolute paths of inputs and include directories below the base
 directory become relative to the working directory; all other arguments stay as they are. So `__FILE__`,
-messages, depfiles and line tables are the same in every checkout, and so are the paths in records.
+messages, depfiles, line tables and the paths in records are the same in every checkout.
 
 The setting names a directory that holds checkouts: the checkout is its subdirectory that contains the working
 directory, or the base directory itself if it has a `.git`. With `auto`, it is the outermost directory with a
@@ -31,12 +31,12 @@ def base_of(base_dir: str, cwd: str) -> str:
         return os.path.dirname(repository)
     base = base_dir.rstrip("/")
     if base and not _is_below(cwd, base):
-        base = os.path.realpath(base)  # links in the working directory are resolved already
+        base = os.path.realpath(base)  # links in the path of the working directory are already resolved
     return base if _is_below(cwd, base) else ""
 
 
 def repositories_above(cwd: str) -> list[str]:
-    """Where a Git checkout that contains the working directory may have its `.git`, the outermost first."""
+    """Where the `.git` of a checkout around the working directory may be, the outermost first."""
     parts = cwd.split("/")
     return ["/".join([*parts[:count], ".git"]) for count in range(2, len(parts) + 1)]
 
@@ -70,9 +70,9 @@ def _tokens(argument: Argument, bases: tuple[str, str], cwd: str) -> tuple[str, 
 
 
 def _relative(path: str, bases: tuple[str, str], cwd: str) -> str:
-    """The path from the working directory; behind the directories above both, it is as typed.
+    """The path relative to the working directory; after the common directories, it stays as typed.
 
-    So links in it, and `..` behind them, still lead where they lead.
+    So links in it, and `..` after them, lead to the same places as before.
     """
     for base in bases:
         if _is_below(path, base):

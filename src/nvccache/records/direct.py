@@ -7,7 +7,7 @@ that only name outputs. These scopes are tried, from the most widely shared:
     any_directory   exact arguments in any working directory: no name that was found is relative to it
     same_directory  exact arguments in this working directory
 
-In each of them a call whose results depend on the names of its outputs (see module_id.py) has a key with
+In each of them, if a call's results depend on the names of its outputs (see module_id.py), its key contains
 these. record_call.py decides which key a call is recorded under. In a result, the role of a product is its
 index in output_names.py.
 """
@@ -53,7 +53,7 @@ _HOST_OPTIONS = frozenset(["-", "compiler-options"])  # `-` stands for options u
 
 
 def components_of(request: Request, scope: str) -> list[KeyComponent]:
-    """All that the key of a call consists of.
+    """The components of the key of a call.
 
     `nvccache explain` compares these components with those of an earlier call.
     """
@@ -91,7 +91,7 @@ def components_of(request: Request, scope: str) -> list[KeyComponent]:
 
 
 def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[str, ...]:
-    """The token of a switch, or name and value."""
+    """The token of a switch, or an option's name and value."""
     name, value = argument.name, argument.value
     if value is None:
         return argument.tokens
@@ -101,7 +101,7 @@ def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[
 
 
 def _with_effect_of_maps(options: str, cwd: str, checkout: str) -> str:
-    """Options with what prefix maps do to the working directory, which a shared key does not name.
+    """The options, and what prefix maps make of the working directory, which a shared key does not name.
 
     `-ffile-prefix-map=/base/one=.` names the checkout only to hide it, so that it is the same in all of them.
     """
@@ -120,7 +120,7 @@ def find(
     now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> tuple[Entry, Answer] | None:
-    """A valid entry for this call, with the answer made from it."""
+    """A valid entry for this call, and the answer made from it."""
     for lookup_key in make_lookup_keys(request):
         entry = record.find(lookup_key, cache, now, remote_records)
         answer = answer_of(entry, request.invocation) if entry else None
@@ -146,7 +146,7 @@ def make_lookup_key(request: Request, scope: str) -> LookupKey:
 
 
 def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:
-    """The result of a call, free of its output names; None if a name does not follow from the command line.
+    """The result of a call without its output names; None if one does not follow from the command line.
 
     `listed` holds the dependency file's entries, each with whether it is a system header.
     """
@@ -164,7 +164,7 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
 
 
 def answer_of(entry: Entry, invocation: Invocation) -> Answer | None:
-    """The result under this call's output names; None if the entry does not have all that the call needs."""
+    """The result under this call's output names; None if the entry lacks something that the call needs."""
     result, answer = entry.result, Answer(entry.result)
     names = output_names.outputs_of(invocation)
     if names is None or bool(result.listed) != bool(invocation.dependencies):

@@ -1,8 +1,8 @@
 """The facts of an input record: dependencies other than file contents and directory entries.
 
 Each is a row of FACTS: a list of tuples in the record, the check against the current state, and the clause
-that `nvccache explain` prints if it changed. To add a fact, add a row here, or a topic below for one about
-the machine, and yield it where a stage is observed (docs/development/extending.md). Part of the hot path.
+that `nvccache explain` prints if it changed. To add a fact, add a row here or, if it is about the machine, a
+topic below, and yield it where a stage is observed (docs/development/extending.md). Part of the hot path.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
     Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
 
-# Topics of questions about the machine; a record holds digests of the answers.
+# Topics of questions about the machine; a record contains digests of the answers.
 HOST = "host"  # its name, kernel and number of processors; no subject
 NATIVE = "native"  # the processor in full; no subject
 CALLER = "caller"  # what this process inherited: users, limits, standard input and so on; no subject
 DIRECTORY = "directory"  # the working directory and PWD; no subject
 FEATURES = "features"  # the class of the processor, by which libm chooses functions; no subject
-# What ld.so.cache has for the name of a library; the subject is its path and the name, separated by `:`.
+# What a cache of the loader has for a library; the subject is `PATH:NAME`, of ld.so.cache and the library.
 LIBRARIES = "libraries"
 CACHE_OF_LOADER = "/etc/ld.so.cache"
 # Lines of /proc/self/status that describe the caller.
@@ -56,7 +56,7 @@ _LAST_KNOWN_GLIBC = [2, 42]
 
 
 class Difference:
-    """One change since the recording: a word that `sentence` explains, and the path."""
+    """One thing that changed since the recording: a word, which `sentence` explains, and the path."""
 
     __slots__ = ("path", "what")
 
@@ -68,7 +68,7 @@ class Difference:
 class CurrentState:
     """The current state of files, environment and machine; each file is looked at once for all input records.
 
-    With `files`, the files are as that state has them.
+    With `files`, what that state knows of files is used.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class CurrentState:
         self._signatures: dict[str, Signature | None] = files._signatures if files else {}
         self._digests: dict[str, str] = files._digests if files else {}
         self._code_digests: dict[str, str] = files._code_digests if files else {}
-        self.read: dict[str, str] = files.read if files else {}  # those of files that had to be read
+        self.read: dict[str, str] = files.read if files else {}  # digests of the files that had to be read
         self._states: dict[str, str] = files._states if files else {}
         self._links: dict[str, bool] = files._links if files else {}
 
@@ -126,11 +126,11 @@ class CurrentState:
         return self._answers[question]
 
     def learn(self, path: str, digest: str) -> None:
-        """Remember a digest that is known to be the file's current one."""
+        """Remember a digest that is known to be current."""
         self._digests[path] = digest
 
     def digest(self, path: str) -> str:
-        """The file's current digest; empty if it cannot be read or is no regular file."""
+        """The file's current digest; empty if it cannot be read or is not a regular file."""
         if path not in self._digests:
             try:
                 self._digests[path] = keys.digest_file(path)
@@ -142,7 +142,7 @@ class CurrentState:
     def digest_of_code(self, path: str) -> str:
         """The digest of the file without comments; empty if it cannot be read."""
         if path not in self._code_digests:
-            from nvccache.files import comments  # loads re, which most hits do without
+            from nvccache.files import comments  # loads re, which most hits do not need
 
             try:
                 self._code_digests[path] = comments.digest_of_code(path)
@@ -159,9 +159,9 @@ class Fact:
     def __init__(
         self,
         name: str,  # the attribute of an input record
-        width: int,  # strings in a row; rows of one are plain strings
+        width: int,  # how many strings a row has; a row of one is a plain string
         check: Check,
-        sentences: Mapping[str, str],  # by the word of a Difference; `{}` is the path
+        sentences: Mapping[str, str],  # a clause for each word of a Difference; `{}` is the path
     ) -> None:
         self.name, self.width, self.check, self.sentences = name, width, check, sentences
 
@@ -235,7 +235,7 @@ FACTS = (
     Fact("links", 2, _links, _MOVED_CLAUSE),
     # (path, resolved path, which may be relative to the working directory)
     Fact("plain", 1, _plain, _MOVED_CLAUSE),
-    # directories that are no symbolic links
+    # directories that are not symbolic links
     Fact("dates", 2, _dates, {"redated": "the date of {} changed"}),
     # (path, date and size, or whole status)
     Fact("machine", 3, _machine, _MACHINE_CLAUSES),
@@ -261,7 +261,7 @@ def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
 
     A replay repeats most of these questions only after a reboot.
 
-    The subject may come from a damaged or foreign record: it must not decide what is read.
+    The subject may come from a damaged or foreign record, so it must not decide which file is read.
     """
     if topic == LIBRARIES:
         return _libraries_named(subject.partition(":")[2])
@@ -281,7 +281,7 @@ def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
 
 
 def _state_of_caller() -> str:
-    """Kernel state of this process that children inherit; empty if /proc cannot be read."""
+    """What children inherit from this process, as the kernel shows it; empty if /proc cannot be read."""
     try:
         status, limits = (_text_of_kernel(f"/proc/self/{name}") for name in ("status", "limits"))
     except OSError:
@@ -303,7 +303,7 @@ def _text_of_kernel(path: str) -> str:
 def _libraries_named(name: str) -> str:
     """The digest of the paths that the loader's cache has for a name; empty if it cannot be read.
 
-    Not of their order: that only matters if a directory has moved in ld.so.conf.
+    It does not cover their order, which only matters if a directory has moved in ld.so.conf.
     """
     try:
         with open(CACHE_OF_LOADER, "rb") as stream:

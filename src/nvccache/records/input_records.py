@@ -1,9 +1,10 @@
-"""An input record: all inputs a command was observed to use, and whether they are unchanged.
+"""An input record: all inputs that a command was observed to use, and whether they are unchanged.
 
-Part of the hot path. An input record holds the files read, with their digests, and everything else that
-decided the result: names that existed in a directory, and names that did not, where a new header would be
-found first; targets of symbolic links, and directories that were no links; listings of directories;
-environment variables queried; dates that were queried or written into an output; and the machine (facts.py).
+Part of the hot path. An input record contains the files read, with their digests, and everything else that
+decided the result: names that existed in a directory, and names that did not, so that a new header there
+would be found first; targets of symbolic links, and directories that were not links; listings of directories;
+environment variables that were queried; dates that were queried or written into an output; and the machine
+(facts.py).
 A stat signature is only a hint: if it matches, the file is not read again.
 """
 
@@ -67,20 +68,20 @@ _RECORD = sections.Schema(
 _MOST_FILES = 10_000  # of a record on a remote; a TU of CUTLASS or PyTorch has up to 2,000
 _LARGEST = 1 << 22  # bytes of a record on a remote: 300,000 describe 1,600 headers
 _PROCESS_PATHS = ("/proc/self/", "/proc/thread-self/")
-_BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
+_BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory counts as being written to after a change
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
-CODE = "c"  # a source whose comments do not count: its digest is that of comments.py
+CODE = "c"  # a source whose comments do not matter: its digest is that of comments.py
 
 
 class UnreadableError(Exception):
-    """The inputs cannot be recorded; carries the reason as a clause."""
+    """The inputs cannot be recorded; the message is the reason, a clause."""
 
 
 class InputRecord:
     """The inputs of a command; the lists about files are parallel, and so are those about directories.
 
-    Besides the fields here it has one list per row of facts.FACTS, named after it.
+    Besides the fields here, it has one list for each row of facts.FACTS, with the row's name.
     """
 
     __slots__ = (
@@ -99,11 +100,11 @@ class InputRecord:
 
     def __init__(self) -> None:
         self.files: list[str] = []
-        self.kinds = ""  # one letter a file: SOURCE, CODE, PROGRAM or LIBRARY (of a program)
+        self.kinds = ""  # a letter for each file: SOURCE, CODE, PROGRAM or LIBRARY (of a program)
         self.digests: list[str] = []
         self.signatures: list[Signature] = []
         self.directories: list[str] = []
-        # UNKNOWN: the names in the directory are checked one by one.
+        # If UNKNOWN, the names in the directory are checked one by one.
         self.directory_signatures: list[Signature] = []
         self.names: list[list[str]] = []  # per directory; the first character of a name is its state
         self.search_path = ""  # the value of PATH when programs were searched
@@ -163,7 +164,7 @@ def decode(record: bytes) -> InputRecord:
 
 
 def key_of(front_key: str, record: bytes) -> str:
-    """The key of an entry: its front key and all of its encoded inputs but the hints."""
+    """The key of an entry: from its front key and its encoded inputs, without the hints."""
     fields = _RECORD.sections_of(record)
     fields |= {"signatures": b"", "other": _without_reader(fields["other"])}
     inputs = [(name, (content,)) for name, content in fields.items()]
@@ -173,9 +174,9 @@ def key_of(front_key: str, record: bytes) -> str:
 def without_hints(record: bytes) -> bytes:
     """The record without its hints, which might match by accident on another machine.
 
-    Raises ValueError, also if checking it would take long: a few kilobytes on a remote can name many files.
+    Raises ValueError, also if checking the record would take long: a few kilobytes can name many files.
     """
-    fields = _RECORD.sections_of(record)  # not decoded: there may be eight large ones
+    fields = _RECORD.sections_of(record)  # not decoded: there may be eight large records
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
     if len(record) > _LARGEST or max(files, directories) > _MOST_FILES:
@@ -198,7 +199,7 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
 
 
 def forget_parents_of(directory: str, input_record: InputRecord) -> None:
-    """Drop the name of a directory and of its parents from the names looked up.
+    """Drop the name of a directory and of its parents from the names that were looked up.
 
     The directory exists whenever the record is checked, but has another name in another checkout.
     """
@@ -213,7 +214,7 @@ def follows_directory(input_record: InputRecord) -> bool:
     """Whether the same command might read other files in another working directory.
 
     It might if a relative name led to a file, or if a file was read in a directory with a relative name.
-    Otherwise relative names were at most those of directories in which nothing was found.
+    Otherwise, the only relative names were those of directories in which nothing was found.
     """
     for directory, names in zip(input_record.directories, input_record.names, strict=True):
         if _is_relative(directory) and any(name[0] not in (ABSENT, FOLDER) for name in names):
@@ -225,7 +226,7 @@ def follows_directory(input_record: InputRecord) -> bool:
 
 
 def relative_places(input_record: InputRecord) -> set[str]:
-    """The real paths of all directories that relative names led to, and of files that are links."""
+    """The real paths of all directories to which relative names led, and of files that are links."""
     folders = [
         ".",
         *input_record.plain,
@@ -238,7 +239,7 @@ def relative_places(input_record: InputRecord) -> set[str]:
 
 
 def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Iterable[str] = ()) -> bool:
-    """Whether an absolute name leads into one of these places, but to a program in those `searched`.
+    """Whether an absolute name leads into one of these places, except for programs in those `searched`.
 
     gcc opens system headers by their real path if that is shorter (-fcanonical-system-headers).
     """
@@ -262,7 +263,7 @@ def _is_relative(path: str) -> bool:
 
 
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
-    """Drop signatures too recent to show a change made right after they were taken.
+    """Drop signatures that are too recent to show a change made right after they were taken.
 
     `looked_at_ns` is a time before any of the files was read.
     """
@@ -275,9 +276,9 @@ def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
 def signature_of_directory(
     directory: str, names: list[str], since_ns: int, is_link: Callable[[str], bool] = os.path.islink
 ) -> Signature:
-    """The signature that vouches for all names in a directory; UNKNOWN if each name must be checked.
+    """The signature that shows a change of any name in a directory; UNKNOWN if each name must be checked.
 
-    That is so if the directory is being written to or its dates are unreliable, and if a name can change
+    Each must be if the directory is being written to or its dates are unreliable, or if a name can change
     without changing the directory: the target of a link, or whether a file is executable.
     """
     signature = signatures.signature_of(directory)
@@ -292,7 +293,7 @@ def signature_of_directory(
 
 
 def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
-    """What changed since the recording, found as it is asked for."""
+    """What has changed since the recording, found one by one."""
     yield from _changed_facts(ENVIRONMENT_FACTS, input_record, now)
     yield from _changed_directories(input_record, now)
     yield from _changed_files(input_record, now)
@@ -303,8 +304,8 @@ def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Differ
 def is_outdated(record: bytes, now: CurrentState) -> bool:
     """Whether a file that had to be read in this call has another digest in an encoded record.
 
-    Most entries of a unit that is being edited are rejected by that, at a tenth of the time of decoding
-    one. Raises ValueError.
+    This rejects most entries of a source that is being edited, in a tenth of the time of decoding one. Raises
+    ValueError.
     """
     if not now.read:
         return False
@@ -347,7 +348,7 @@ def _changed_files(input_record: InputRecord, now: CurrentState) -> Iterator[Dif
 
 
 def _is_changed(path: str, kind: str, digest: str, input_record: InputRecord, now: CurrentState) -> bool:
-    if kind == CODE:  # `#pragma once` takes equal files for one; without comments both digests are the same
+    if kind == CODE:  # `#pragma once` treats equal files as one; without comments, their digests are the same
         whole = now.digest(path)
         is_like_another = input_record.digests.count(whole) > (whole == digest)
         return now.digest_of_code(path) != digest or is_like_another
@@ -376,7 +377,7 @@ def _changed_names(directory: str, names: Iterable[str], now: CurrentState) -> I
 
 
 def _unreadable_paths(input_record: InputRecord, now: CurrentState) -> list[Difference]:
-    """What another user may not read, which signatures do not show."""
+    """The paths that another user may not read, which signatures do not show."""
     if input_record.reader == presence.user_and_groups():
         return []
     wanted = [

@@ -1,7 +1,7 @@
 """Direct hits, the second level of the cache: a parsed call is answered from a record, without a process.
 
-The launcher has tried a replay before (replay.py). Part of the hot path: a direct hit costs what importing
-and running this module and its imports costs.
+The launcher has tried a replay before (replay.py). Part of the hot path: the time of a direct hit is the time
+to import and run this module and its imports.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nvccache.records.facts import CurrentState
     from nvccache.records.tiered_store import TieredStore
 
-_SAMPLE = 16  # one in about this many hits accounts for the bytes that all add
+_SAMPLE = 16  # about one in so many hits accounts for the bytes that all of them add
 
 
 def answer(request: Request) -> Answer | Bypass | None:
-    """Answer a call from the records, or bypass it; None if it has to be compiled. Parses its arguments."""
+    """Parse a call and answer it from the records, or bypass it; None if it has to be compiled."""
     if sys.stdin is None:
         return Bypass("standard_input", "closed")  # nvcc fails
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
@@ -71,7 +71,7 @@ def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
 def _answer_parsed(
     request: Request, cache: Store, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> Answer | Bypass | None:
-    """Restore the products of a valid record; none of them if one has been evicted."""
+    """Restore the products of a valid record, or none of them if one has been evicted."""
     from nvccache.records import direct, record
     from nvccache.records.facts import CurrentState
 
@@ -89,8 +89,8 @@ def _answer_parsed(
     record.take_signatures(entry.input_record, now)
     replay.add_of_process(request, entry.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
-        # The entries it rests on count as used, too: the next call after an edit needs them. The launcher
-        # leaves calls to us whose record has not been used for long.
+        # The entries on which the record rests count as used, too: the next call after an edit needs them. If
+        # a record has not been used for long, the launcher leaves the call to us.
         cache.mark_used(entry.result.basis)
     return answer
 
@@ -103,7 +103,8 @@ def _can_be_written(has_output: bool, has_messages: bool) -> bool:
 
 def _account_for_added(cache: Store, config: Config) -> None:
     """Keep the cache within its size, but not on every hit: the lock costs more than a hit."""
-    # Not by the pid, which may be the same for each call: in a container for one compile, for example.
+    # A random byte instead of the pid, which may be the same for each call, as in a container for one
+    # compile.
     if cache.added and os.urandom(1)[0] % _SAMPLE == 0:
         from nvccache.store import eviction
 
@@ -112,7 +113,7 @@ def _account_for_added(cache: Store, config: Config) -> None:
 
 
 class Request:
-    """A call, and what is known of it so far."""
+    """A call, and what is known about it so far."""
 
     __slots__ = ("arguments", "checkout", "config", "environ", "invocation", "now", "nvcc")
 
@@ -121,8 +122,8 @@ class Request:
         self.arguments = arguments
         self.environ = environ  # the caller's
         self.config = config
-        self.checkout = ""  # in which nvcc gets relative paths; empty if no base directory is set
-        self.now: CurrentState | None = None  # the state of files in which its records were looked up
+        self.checkout = ""  # the checkout in which nvcc gets relative paths; empty without a base directory
+        self.now: CurrentState | None = None  # the state of files with which its records were compared
 
     if TYPE_CHECKING:
         invocation: Invocation  # once parsed

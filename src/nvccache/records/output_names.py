@@ -1,9 +1,9 @@
 """The names of a call's outputs: the only files that a record may make us write.
 
 Part of the hot path. The names follow from the command line by nvcc's rules, never from a record, which may
-come from a remote: it only holds indices into the names found here. Outputs that nvcc names by other rules
-cannot be recorded. The launcher's records, which are private, hold the names themselves; each is for one
-command line, directory and environment.
+come from a remote: a record only contains indices into the names found here. Outputs that nvcc names by other
+rules cannot be recorded. The launcher's records, which are private, contain the names themselves; each is for
+one command line, directory and environment.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Outputs:
         self.are_objects = are_objects  # written by gas, which unlinks an existing file first
 
     def match(self, products: Sequence[str], dependency_file: str) -> bool:
-        """Whether these are the files that the call makes, each of them once."""
+        """Whether these are exactly the files that the call makes, each of them once."""
         return (
             len(products) == len(set(products))
             and set(products) == set(self.products)
@@ -79,7 +79,7 @@ def outputs_of(invocation: Invocation) -> Outputs | None:
 
 
 def _dependency_file(invocation: Invocation) -> str | None:
-    """Its name; empty if the call requests none, None if the name is ambiguous."""
+    """The depfile's name; empty if the call requests none, None if the name is ambiguous."""
     wanted = invocation.dependencies
     if not wanted:
         return ""

@@ -52,8 +52,8 @@ class Product:
 def write_all(products: Sequence[Product]) -> None:
     """Write these products, in this order.
 
-    Raises OSError, also if a destination is no regular file, or ValueError for an invalid name; the product
-    that failed is then as it was, or gone.
+    Raises OSError, also if a destination is not a regular file, or ValueError for an invalid name; the
+    product that failed is then as it was, or does not exist.
     """
     # Nothing cleans up after a direct hit that is stopped by a signal.
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
@@ -80,7 +80,7 @@ def _write(product: Product) -> None:
 
 
 def _write_new(product: Product, is_replaced: bool) -> None:
-    """Write a new file; an old one is unlinked last. Another process may have made it: an error."""
+    """Write a new file; an old one is unlinked last. It is an error if another process has just made one."""
     destination, flags, name = product.destination, os.O_RDWR | os.O_CLOEXEC, ""
     try:
         descriptor = os.open(os.path.dirname(destination) or ".", flags | os.O_TMPFILE, 0o666)
@@ -91,7 +91,7 @@ def _write_new(product: Product, is_replaced: bool) -> None:
         _fill(descriptor, product)
         if is_replaced:
             os.unlink(destination)
-        # Only with src_dir_fd, which an absolute path makes irrelevant, does Python follow the link.
+        # Python follows the link only if src_dir_fd is given; with an absolute path, its value is irrelevant.
         os.link(name or f"/proc/self/fd/{descriptor}", destination, src_dir_fd=descriptor)
     finally:
         os.close(descriptor)
@@ -100,13 +100,13 @@ def _write_new(product: Product, is_replaced: bool) -> None:
 
 
 def _overwrite(product: Product) -> None:
-    """Write into an existing file, opened as by nvcc's tools: the kernel refuses what it refuses them."""
+    """Write into an existing file, opened as nvcc's tools open it: if the kernel refuses that, so it did."""
     descriptor = os.open(product.destination, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _fill(descriptor, product)
         os.ftruncate(descriptor, len(product.content))
     except BaseException:
-        untrusted.remove(os.path.realpath(product.destination))  # make must notice that its content is lost
+        untrusted.remove(os.path.realpath(product.destination))  # make must notice that the content is lost
         raise
     finally:
         os.close(descriptor)
@@ -143,19 +143,19 @@ def _clone(source: str, target: int, content: bytes) -> bool:
 
 
 def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes:
-    """The depfile of a call whose passes entered these files, each with whether it is a system header."""
+    """The depfile of a call; its passes entered these files, each with whether it is a system header."""
     wanted = invocation.dependencies
     assert wanted is not None
-    # A file may be entered both as a system header and as another.
+    # A file may be entered both as a system header and as an ordinary one.
     files = list(dict.fromkeys(name for name, is_system in entered if not (is_system and wanted.omit_system)))
     chosen = wanted.targets[-1] if wanted.targets else invocation.output or None
     return render(target(entered[0][0], chosen, invocation.output_directory), files, wanted.phony)
 
 
 def target(source: bytes, chosen: str | None, directory: str) -> bytes:
-    """The target of the rule: the value of -MT or -o, else the object's name made from the source's.
+    """The target of the rule: the value of -MT or -o, else the object's name, derived from the source's.
 
-    That is `a.o` for -ptx and -cubin, too. -odir is prepended verbatim, even to an absolute path.
+    That is `a.o`, even with -ptx and -cubin. -odir is prepended verbatim, even to an absolute path.
     """
     base = os.path.splitext(os.path.basename(source))[0]
     name = base + b".o" if chosen is None else os.fsencode(chosen)
@@ -163,7 +163,7 @@ def target(source: bytes, chosen: str | None, directory: str) -> bytes:
 
 
 def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
-    """The make rule: blanks are escaped in names, not in the target. The source comes first, as typed."""
+    """The make rule: blanks are escaped in names, but not in the target. The source comes first, as typed."""
     listed = [*files[:1], *map(_as_listed, files[1:])]
     escaped = [name.replace(b" ", b"\\ ") for name in listed]
     text = target + b" : " + b" \\\n    ".join(escaped) + b"\n"
@@ -175,7 +175,7 @@ def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
 def _as_listed(name: bytes) -> bytes:
     """A header's name as nvcc reads it from a line marker, whose escapes it does not understand.
 
-    Each backslash becomes a slash, though the marker doubles them, and a quote ends the name.
+    Each backslash becomes a slash, although the marker doubles them, and a quotation mark ends the name.
     """
     before_quote, quote, _ = name.partition(b'"')
     return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")

@@ -1,14 +1,14 @@
 """Records: the inputs and results of an action, so that it need not run again.
 
-An action is a call, a stage or a dry run. The front key covers all that is known before it runs.
-The record of a front key holds entries of observed inputs (input_records.py) and a result, newest first, for
-the last eight states of the files:
+An action is a call, a stage or a dry run. The front key covers everything that is known before it runs. The
+record of a front key holds entries of observed inputs (input_records.py) and a result, newest first, for the
+last eight states of the files:
 
     record-1 <key> <inputs> <result>  <key> <inputs> <result> ...
 
-The format is the same in the cache directory and on a remote. What is only valid on one machine is
-removed before a record is sent, and ignored in one received: stat signatures, who could read the files, and
-the entries of the cache that a result rests on.
+The format is the same in the cache directory and on a remote. What is only valid on one machine is removed
+before a record is sent, and ignored when one is received: stat signatures, who could read the files, and the
+entries of the cache on which a result rests.
 
 Front keys decide how widely a result is shared. They are tried from the most widely shared (direct.py for
 calls, find_stage.py for stages). Part of the hot path.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _KIND, _KIND_OF_PRIVATE = "record-1", "private-1"
-_MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, where checkouts in many states meet
-_MOST_BYTES = 1 << 25  # of a record; the inputs of a TU with 1,600 headers take 300,000
+_MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, which is used by checkouts in many states
+_MOST_BYTES = 1 << 25  # in a record; the inputs of a TU with 1,600 headers take 300,000
 _RESULT = sections.Schema(
     "result-2",
     ("outputs", sections.PAIRS),
@@ -64,8 +64,9 @@ class Result:
         # Of a stage: digests of the preprocessed text, whose line numbers a key may leave out.
         self.text: list[str] = []
         self.wrapper: list[str] = []  # of a stage: effects of a wrapper, see wrappers.py
-        # Of a call: the entries of its depfile, (path, "1" for a system header); the stages it saves, as
-        # event_line.py writes them; the entries of the cache that it rests on, kept as long as it is.
+        # Of a call: the entries of its depfile, (path, "1" for a system header); the stages that it saves, as
+        # event_line.py writes them; the entries of the cache on which it rests, which are kept as long as the
+        # call's.
         self.listed: list[tuple[str, str]] = []
         self.stages: list[str] = []
         self.basis: list[str] = []
@@ -78,7 +79,7 @@ class LookupKey:
 
     def __init__(self, key: str, scope: str = "") -> None:
         self.key = key
-        self.scope = scope  # how widely it is shared, as named by the module that made the key
+        self.scope = scope  # how widely it is shared; the module that made the key defines the names
 
 
 class Entry:
@@ -112,7 +113,7 @@ def find(
     now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Entry | None:
-    """The newest entry whose inputs are unchanged."""
+    """The newest entry whose inputs have not changed."""
     return next(valid_entries(lookup_key, cache, now, remote_records), None)
 
 
@@ -156,7 +157,7 @@ def find_private(key: str, cache: Store, now: CurrentState) -> tuple[InputRecord
 
 
 def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, looked_at_ns: int) -> None:
-    """Store what a run has shown, which may repeat secrets of a command line: only this user can read it.
+    """Store what a run has shown. It may contain secrets from a command line, so only this user can read it.
 
     It is never sent.
     """
@@ -166,14 +167,14 @@ def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, loo
 
 
 def find_by_name(name: str, cache: Store) -> Entry | None:
-    """The entry of this name, if it is still there."""
+    """The entry of this name, if it still exists."""
     front_key, _, key = name.partition("/")
     parts = [part for part in _parts_here(front_key, cache) if part[0] == key]
     return next(_entries(parts, LookupKey(front_key)), None)
 
 
 def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
-    """Store an entry as the newest under its front key; its inputs were observed from `looked_at_ns` on."""
+    """Store an entry as the newest under its front key; its inputs were observed after `looked_at_ns`."""
     input_records.forget_unsettled(entry.input_record, looked_at_ns)
     front_key = entry.lookup_key.key
     read = input_records.encode(entry.input_record)
@@ -203,7 +204,7 @@ def _settled(signed: Iterable[Signature | None], since_ns: int) -> list[Signatur
     return [one if one and signatures.is_settled(one, since_ns) else signatures.UNKNOWN for one in signed]
 
 
-# Sending and receiving records. All raise ValueError for bytes that are no record.
+# Sending and receiving records. All raise ValueError for bytes that are not a record.
 
 
 def without_hints(record: bytes) -> bytes:
@@ -215,7 +216,7 @@ def without_hints(record: bytes) -> bytes:
 
 
 def merged(ours: bytes, theirs: bytes) -> bytes:
-    """Our entries, followed by the other ones of theirs."""
+    """Our entries, followed by theirs that we do not have."""
     here = _parts(ours)
     keys_here = {part[0] for part in here}
     return _joined(
@@ -224,7 +225,7 @@ def merged(ours: bytes, theirs: bytes) -> bytes:
 
 
 def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:
-    """For each entry its key, its result, and the programs run, with their digests."""
+    """For each entry: its key, its result, and the programs that were run, with their digests."""
     return [(key, _decoded(result), input_records.programs_in(read)) for key, read, result in _parts(record)]
 
 
@@ -266,7 +267,7 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
 def _entries(
     parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey, now: CurrentState | None = None
 ) -> Iterator[Entry]:
-    """The entries; with `now`, without those of which a file is known to have changed."""
+    """The entries; with `now`, those are left out whose files are known to have changed."""
     for key, read, encoded_result in parts:
         try:
             if now and input_records.is_outdated(read, now):

@@ -1,15 +1,15 @@
 """Writes replay records, from which the launcher answers repeated calls without starting Python.
 
-A replay record is written when a call was compiled or was a direct hit. If the same call comes again and no
-input has changed, the launcher (launcher/replay.c) restores the outputs after one stat per input. It compares
-the content of sources that were only touched, or written again. replay_layout.py draws the record.
+A replay record is written after a compile or a direct hit. If the same call comes again and no input has
+changed, the launcher (launcher/replay.c) restores the outputs after one stat per input. If a source was
+touched or written again, it compares the content. replay_layout.py draws the record.
 
 The launcher looks for a record before it starts Python, and passes its name in `-X nvccache-replay=NAME`: the
-sum of argv, environment and cache directory, as far as that is known without Python. A call that would get
-another name here is not recorded. Without a native launcher there are no replay records, only direct hits.
+sum of argv, environment and cache directory, as far as they are known without Python. A call that would get
+another name here is not recorded. Without a native launcher, there are no replay records, only direct hits.
 
-The launcher can check less than Python: a call that depends on a directory listing or, behind a wrapper, on
-what this process was given, or whose settings require more than an answer, has no replay record. Nor has a
+The launcher can check less than Python. A call has no replay record if it depends on a directory listing or,
+behind a wrapper, on what this process inherited, or if its settings require more than an answer. Nor has a
 query with long output, which would be stored twice.
 """
 
@@ -49,7 +49,7 @@ MOST_PRODUCTS = 2  # of a call that is replayed, the depfile included
 _MOST_OUTPUT = 1 << 18  # bytes; the dependencies of a TU with 1,600 headers take half of that
 _MOST_SUMMED = 1 << 23  # bytes of all sources, which are read once more here
 _OF_SYSTEM = ("/usr/include", "/usr/lib")  # whose headers are seldom touched
-_OF_PROCESS = (facts.HOST, facts.CALLER)  # topics that may change while the machine runs
+_OF_PROCESS = (facts.HOST, facts.CALLER)  # topics whose answers may change while the machine runs
 
 
 def add_of_process(
@@ -73,7 +73,7 @@ def add(
 ) -> bool:
     """Record a call that began at `since_ns`, with the launcher's `argv`.
 
-    False if the launcher could not answer it or could miss a change of one of its files.
+    False if the launcher could not answer it, or could fail to notice that a file changed.
     """
     config, environ = request.config, request.environ
     if not _can_be_answered(input_record, answer, config, environ):
@@ -128,7 +128,7 @@ def add(
 
 
 def block_of(argv: Sequence[str], environ: Mapping[str, str], directory: str) -> bytes:
-    """All that identifies a call, as launcher/call.c puts it together."""
+    """Everything that identifies a call, in the form in which launcher/call.c composes it."""
     variables = [f"{name}={environ[name]}" if name in environ else name for name in OF_CALL]
     texts = [argv[0], str(len(argv) - 1), *argv[1:], os.getcwd(), *variables, directory]
     return os.fsencode("\0".join([*texts, ""]))
@@ -137,13 +137,13 @@ def block_of(argv: Sequence[str], environ: Mapping[str, str], directory: str) ->
 def _can_be_answered(
     input_record: InputRecord, answer: Answer, config: Config, environ: Mapping[str, str]
 ) -> bool:
-    """Whether the launcher can check and do all that this call needs."""
+    """Whether the launcher can check and do everything that this call needs."""
     known = (*input_record.signatures, *input_record.cache_signatures)
     read = {os.path.abspath(path) for path in input_record.files} if input_record.dates else set()
     return not (
         UNKNOWN in known
         or len(input_record.cache_signatures) < len(input_record.caches)
-        # PTX compiled by the user may name sources that are not read, so that their dates are not compared.
+        # PTX from the user may name sources that are not read, whose dates would not be compared.
         or any(os.path.abspath(path) not in read for path, _ in input_record.dates)
         or input_record.listings
         or any(topic in _OF_PROCESS for topic, _, _ in input_record.machine)
@@ -218,9 +218,9 @@ class _Checks:
             self._expect(base_dir, ABSENT)
 
     def add_sums(self, nvcc: str) -> None:
-        """Add the sums of sources that may be touched, the latest ones first: not of the system's.
+        """Add the sums of sources that may be touched, the latest first, but not of the system's headers.
 
-        Those whose dates count are left out, for the launcher to compare by signature alone.
+        Sources whose dates matter get none, so that the launcher compares them by signature alone.
         """
         from nvccache.files import keys
 
@@ -280,7 +280,7 @@ class _Checks:
 
 
 def _content_of(path: str, signature: Signature) -> bytes | None:
-    """The content of a file that still has this signature; None for a link, left alone by the launcher."""
+    """The content of a file that still has this signature; None for a link: the launcher reads none."""
     try:
         descriptor = os.open(path, untrusted.FILE)
         try:
@@ -303,7 +303,7 @@ def _split(path: bytes) -> tuple[bytes, bytes]:
 
 
 def _variables(recorded: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
-    """The names of the relevant variables, sorted, and prefixes of those that must not be set otherwise."""
+    """The names of the relevant variables, sorted; and prefixes with which no other variable may be set."""
     prefixes = [*environment.OWN, *(name[:-1] for name in recorded if name[-1:] == WHOLE)]
     names = {name for name in recorded if name[-1:] != WHOLE and not name.startswith(environment.OWN)}
     names |= {
@@ -320,7 +320,7 @@ def _entries(names: Iterable[bytes], environ: Mapping[str, str]) -> bytes:
 
 
 def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
-    """The files to restore, the depfile first; None if a blob is missing or has no raw file."""
+    """The files to restore, the depfile first; None if a blob is missing or only stored compressed."""
     from nvccache.files import keys
     from nvccache.records.replay_layout import FORMATS
 
@@ -350,7 +350,7 @@ def _standard_output(answer: Answer, cache: Store) -> bytes | None:
 
 
 def _event_line(answer: Answer) -> bytes:
-    """What is the same in the event of each replay."""
+    """The part of an event that is the same for each replay."""
     event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
     event.directory, event.sources = os.getcwd(), answer.sources
     event.product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")

@@ -37,7 +37,7 @@ HEAD = (
     ("sum", f"{SUM}s"),  # of all that follows this field
     ("size", "Q"),  # of the whole record, bytes
     ("environment", f"{SUM}s"),  # sum of the variables, each `NAME=VALUE`, or `NAME` if unset
-    ("boot", "I"),  # string: the boot in which facts of the machine were recorded; empty if there are none
+    ("boot", "I"),  # string: the boot during which facts about the machine were recorded; or empty
     ("event", "I"),  # string of a stored length: event_line.end_of_line
     ("event_size", "I"),
     ("is_query", "I"),  # 1 if the call compiles nothing
@@ -56,7 +56,7 @@ SIGNATURE = (
 SIGNED = "".join(code for _, code in SIGNATURE)
 FILE = (
     ("signature", SIGNED),
-    ("sum", f"{SUM}s"),  # of the content, if that may count where the signature has changed; or zeros
+    ("sum", f"{SUM}s"),  # of the content, which may be compared if the signature has changed; or zeros
     ("name", "I"),  # string
     ("directory", "I"),  # index
 )
@@ -95,7 +95,7 @@ SECTIONS = {
     "reader": 4,
     "products": FORMATS["product"].size,
 }
-_TABLE = struct.Struct(f"={2 * len(SECTIONS)}I")  # for each section its offset and number of elements
+_TABLE = struct.Struct(f"={2 * len(SECTIONS)}I")  # the offset and number of elements of each section
 
 
 class Strings:
@@ -141,7 +141,7 @@ def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> by
 
 
 def blobs_in(record: bytes) -> list[str]:
-    """The digests of the blobs that a record restores; raises ValueError if it is damaged or none."""
+    """The digests of the blobs that a record restores; raises ValueError for damage or another content."""
     from nvccache.files import keys
 
     is_whole = record.startswith(MAGIC + keys.sum_bytes(record[SUMMED_FROM:]))

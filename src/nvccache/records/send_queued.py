@@ -2,12 +2,12 @@
 
     python -m nvccache.records.send_queued DIRECTORY LOCK
 
-A call that has published something starts it (remote/uploads.py) with the descriptor of a lock that it
-holds. It sends everything queued to one remote after the other, waits a moment for more, and ends.
-`nvccache remote push` does the same in the foreground.
+A call that has published something starts it (remote/uploads.py) and hands it the descriptor of a lock. It
+sends everything queued to one remote after the other, waits a moment for more, and ends. `nvccache remote
+push` does the same in the foreground.
 
-Only blobs and records are sent, each sealed under its bucket and key (remote/envelope.py), whatever a queue
-names.
+Whatever a queue names, only blobs and records are sent, each sealed under its bucket and key
+(remote/envelope.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NICE = 10
 _LINGER_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 60.0  # no call waits for it, and a large object takes long on a slow line
-_STALL_SECONDS = 90.0  # without a finished item: a request to a server that drips may never end
+_STALL_SECONDS = 90.0  # without a finished item: a request to a very slow server may never end
 _AT_ONCE = 6  # concurrent requests
 
 
@@ -52,8 +52,8 @@ class Sender:
     _environ: Mapping[str, str]
     objects: int = 0  # sent
     bytes: int = 0
-    refused: int = 0  # items that failed, though the remote works; not tried again
-    fault: ServiceError | None = None  # of the remote; it ended the work
+    refused: int = 0  # items that failed although the remote works; not tried again
+    fault: ServiceError | None = None  # the remote's; it ended the work
     _service: Service | None = None
 
     def has_more(self) -> bool:
@@ -69,7 +69,7 @@ class Sender:
         return f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"
 
     def send_pending(self) -> bool:
-        """Send until the queue is empty or the remote fails; whether anything was queued. Raises OSError."""
+        """Send until the queue is empty or the remote fails; False if it was empty. Raises OSError."""
         uploads.remove_stale(self._root, self._remote.identity)
         is_any = False
         while self.has_more():
@@ -82,7 +82,7 @@ class Sender:
         return is_any
 
     def _send_all(self, items: Sequence[Item]) -> None:
-        """Send items, and take those out of the queue that are done: all, unless the remote fails."""
+        """Send items, and remove from the queue those that are done: all, unless the remote fails."""
         if not items or self.fault:
             return
         waiting = deque(items)
@@ -115,7 +115,7 @@ class Sender:
             waiting.clear()
 
     def _attempt(self, item: Item) -> tuple[Item, int, Exception | None]:
-        """The item with the bytes sent, or with the error."""
+        """The item, with the number of bytes sent or the error."""
         if self.fault:
             return item, 0, self.fault
         assert self._service
@@ -133,14 +133,15 @@ def _is_of_remote(error: Exception) -> TypeGuard[ServiceError]:
 
 
 def send(item: Item, cache: Store, service: Service) -> int:
-    """Send an item; the bytes sent, 0 if it is no longer in the cache. Raises ServiceError."""
+    """Send an item; returns the bytes sent, 0 if it is no longer in the cache. Raises ServiceError."""
     body, name = body_of(item, cache), envelope.name_of(*item)
     if body is None:
         return 0
     if item[0] == store.RECORD:
         theirs = service.get(name, envelope.max_sealed_size(LARGEST))
-        with contextlib.suppress(ValueError):  # theirs is damaged, or no record
-            # Others may write the same record at this moment: what one of us adds is lost, a miss.
+        with contextlib.suppress(ValueError):  # theirs is damaged, or not a record
+            # Others may write the same record at this moment: then what one of us adds is lost, and will be a
+            # miss.
             body = record.merged(body, envelope.unseal(theirs, *item, LARGEST) if theirs else body)
     content = envelope.seal(*item, body)
     service.put(name, content)
@@ -163,7 +164,7 @@ def body_of(item: Item, cache: Store) -> bytes | None:
 
 
 def main(arguments: list[str]) -> None:
-    """Send what is queued, and what is queued meanwhile, with the settings of the environment."""
+    """Send what is queued now and meanwhile, with the settings of the environment."""
     path, descriptor = arguments
     with contextlib.suppress(OSError):
         os.nice(_NICE)

@@ -25,13 +25,14 @@ LARGEST = 256 << 20  # bytes of an item on a remote; the device code of a large 
 # The first byte of a blob on a remote: how the sending cache stores it.
 RAW, COMPRESSED = b"r", b"c"
 
-_SECONDS = 2.0  # for which a call waits for all its remotes together
+_SECONDS = 2.0  # how long a call waits for all its remotes together
 
 
 class TieredStore(Store):
     """A store whose blobs may also be on remotes, for one call; thread-safe.
 
-    Records of remotes are only queried explicitly: they cost a wait, which some callers can use.
+    Records of remotes are only queried on request: that takes a while, in which some callers can do other
+    work.
     """
 
     __slots__ = ("_tier",)

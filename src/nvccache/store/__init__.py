@@ -1,4 +1,4 @@
 """The cache directory: ownership, safe access, layout, locks, claims on running stages, event log, eviction.
 
-Does not know what a record means.
+Does not know what records mean.
 """

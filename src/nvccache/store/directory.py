@@ -1,12 +1,12 @@
 """Opens everything in the cache directory. Paths are relative to it, such as `record-v7/ab/<key>`.
 
-The directory is ours if it has our CACHEDIR.TAG, for which backup programs skip it; one that is empty, or has
-nothing but names of ours (what is left of a removed cache), may be claimed. Any other is foreign: nothing in
-it is read, written or removed. Who may write to it is trusted with what it holds. But no file is opened
-through a link in its place, nor so that opening it blocks.
+The directory is ours if it has our CACHEDIR.TAG, which also makes backup programs skip it. One that is empty,
+or has only names of ours (as when a cache was removed in part), may be claimed. Any other is foreign: nothing
+in it is read, written or removed. Everyone who may write to it is trusted with its content. But links are not
+followed, and opening a file never blocks.
 
-A directory that is created is its user's alone. New files get the directory's permissions for group and
-others, so that its users can share them. Does not know what the files mean. Part of the hot path.
+A new directory belongs to its user alone. New files get the directory's permissions for group and others, so
+that its users can share them. Does not know what the files mean. Part of the hot path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEMPORARY = "tmp"
 TAG_NAME = "CACHEDIR.TAG"
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 _NEW_TAG_PREFIX = ".nvccache-tag-"  # of a tag that is being written; random characters follow
-# Other names that are ours; scratch directories may be here, too.
+# Other names of ours; scratch directories may be here, too.
 _OURS = r"\.nvccache-tag-.*|nvccache-\d+|tmp|journal|locks|remote|[a-z]+(-[a-z]+)*-v\d+|lost\+found"
 
 
@@ -103,14 +103,14 @@ class Directory:
             os.close(descriptor)
 
     def touch(self, descriptor: int) -> None:
-        """Mark an open file as used by its modification time, which eviction goes by; raises nothing."""
+        """Mark an open file as used by setting its modification time, for eviction; raises nothing."""
         try:  # noqa: SIM105
             os.utime(descriptor)
         except OSError:
             pass  # it belongs to another user
 
     def mark_used(self, path: str) -> None:
-        """Mark a file as used that is needed but not read; raises nothing."""
+        """Mark a file as used although it is not read; raises nothing."""
         try:
             descriptor, _ = self.open(path)
         except OSError:
@@ -214,7 +214,7 @@ def _has_tag(folder: str) -> bool:
 
 
 def _is_free(folder: str) -> bool:
-    """Whether a directory holds nothing but names of ours; raises OSError."""
+    """Whether a directory contains nothing but names of ours; raises OSError."""
     import re
 
     return all(re.fullmatch(_OURS, name) for name in os.listdir(folder))

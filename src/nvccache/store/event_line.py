@@ -4,8 +4,8 @@ Part of the hot path; events.py reads logs, event_totals.py adds them up. A line
 
     the fields of Event, one field for each stage, `.`
 
-separated by tabs. The first fields are those that are known only when a call ends: to replay a call, the
-launcher writes them before the rest, which Python has prepared. Separators in texts are percent-encoded.
+separated by tabs. The first fields are those that are known only when a call ends: for a replay, the launcher
+writes them before the rest, which Python has prepared. Separators in texts are percent-encoded.
 
 Event, StageEvent and RemoteUse are tables: each annotated name is a field, and the type of its default says
 how it is written. If a table changes, so does the version in the names of the logs: lines of other
@@ -33,7 +33,7 @@ LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand c
 PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
 LOCAL = "local"  # `where` of a stage that ran on this machine
-CACHED = "cached"  # `away` of one whose result the executor had
+CACHED = "cached"  # `away` of a stage whose result the executor already had
 _LONGEST_TEXT, _MOST_ITEMS = 4096, 32
 _SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", PARTS: "%1F", ITEMS: "%1E"}
 
@@ -109,10 +109,10 @@ class StageEvent(Record):
     architecture: str = ""
     result: str = RAN  # SHARED if another process ran it
     start: float = 0.0  # seconds after the start of the call
-    seconds: float = 0.0  # that the tool ran, now or for the result that was found
+    seconds: float = 0.0  # how long the tool ran, now or for the result that was found
     slot: int = -1  # the job slot, or -1
     where: str = ""  # LOCAL, the executor's display name, or empty for a hit
-    away: str = ""  # CACHED if the executor had the result, or why it ran here instead, of EXECUTOR_FAULTS
+    away: str = ""  # CACHED if the executor had the result; why it ran here, a key of EXECUTOR_FAULTS
     cpu: float = 0.0  # CPU seconds of the tool, 0 if unknown
 
     def __init__(
@@ -131,7 +131,7 @@ class StageEvent(Record):
 
     @property
     def cost(self) -> float:
-        """CPU seconds if known: how long a tool runs depends on what else the machine does."""
+        """CPU seconds or, if unknown, elapsed seconds, which depend on what else the machine does."""
         return self.cpu or self.seconds
 
 
@@ -150,7 +150,7 @@ class Event(Record):
     details: Sequence[str] = ()  # further causes
     store_fault: str = ""  # of outcomes.STORE_FAULTS, or empty
     tool_saved: float = 0.0  # CPU seconds of the tools that did not run
-    overhead: float = 0.0  # CPU seconds of nvccache itself; 0 for a replay, which takes `seconds`
+    overhead: float = 0.0  # CPU seconds of nvccache itself; 0 for a replay: use `seconds`
     remote: RemoteUse | None = None  # None if no remote was queried
 
     def __init__(self, outcome: str = "", reason: str = "", started: float = 0.0) -> None:
@@ -177,7 +177,7 @@ _READERS: dict[type, Callable[[str], Any]] = {
 
 
 def append(cache: str | Directory, event: Event) -> bool:
-    """Append the event of one call; whether the log has become large. Without a usable log, nothing happens.
+    """Append the event of one call; returns whether the log has become large. Does nothing without a log.
 
     Logs name what was compiled, so only users who can write to the cache may read them.
     """
@@ -195,13 +195,13 @@ def append(cache: str | Directory, event: Event) -> bool:
 
 
 def format_line(event: Event) -> bytes:
-    """If a full disk cut off the line before, the newline at its start separates this one from it."""
+    """The line of an event. Its newline comes first, in case a full disk cut off the line before."""
     first = "\t".join(event.texts()[:_OF_LAUNCHER])
     return os.fsencode(f"\n{first}\t{end_of_line(event)}")
 
 
 def end_of_line(event: Event) -> str:
-    """What follows the fields that are known only when a call ends."""
+    """The part of a line after the fields that are known only when a call ends."""
     # A text from a remote's record must not end the field or the line.
     replayed = (text for text in event.replayed if "\t" not in text and "\n" not in text)
     stages = [*map(_text, event.stages), *replayed]
@@ -209,7 +209,7 @@ def end_of_line(event: Event) -> str:
 
 
 def text_of_hit(stage: StageEvent) -> str:
-    """A stage as encoded in the events of calls that replay it."""
+    """A stage, as encoded in the events of calls that replay it."""
     return _text(StageEvent(stage.kind, HIT, stage.seconds, stage.architecture, stage.cpu))
 
 

@@ -3,9 +3,9 @@
     $NVCCACHE_DIR/journal/
       totals-v4.json         the totals of the logs before the last two, and since when calls are counted
 
-The call that finds the log large adds the one renamed before to the totals, since nobody writes to that any
-more, and replaces it. Readers add the two logs to the totals, and write nothing. If the call is killed
-between the two steps, some calls are counted twice.
+A call that finds the log too large adds the older log to the totals, since nobody writes to that any more,
+and then renames the log to replace it. Readers add the two logs to the totals, and write nothing. If the call
+is killed between the two steps, some calls are counted twice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Stored:
 
 
 def read(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
-    """The totals of all calls, and of these kinds of stages; raises StoreError.
+    """The totals of all calls, with a row for each of these kinds of stages; raises StoreError.
 
     Writes nothing. All zeros if there is no journal.
     """
@@ -67,7 +67,7 @@ def total(calls: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
 
 
 def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
-    """Reset all counters and return the totals until now; raises StoreError."""
+    """Reset all counters and return the totals up to now; raises StoreError."""
     root, before = directories.at(cache), read(cache, stages)
     if not any(root.exists(f"{FOLDER}/{name}") for name in events.LOGS):
         return before
@@ -82,7 +82,7 @@ def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
 
 
 def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
-    """The events that are in the totals: those of calls that ended after the last reset."""
+    """The events that the totals include: those of calls that ended after the last reset."""
     try:
         zeroed = _read(directories.at(cache)).zeroed
     except OSError:
@@ -91,7 +91,7 @@ def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
 
 
 def fold(cache: str | Directory) -> None:
-    """Rename a large log, and add the one before the last to the totals; not if another process does so."""
+    """Rename a large log, and add the one that it replaces to the totals, unless another process does so."""
     root = directories.at(cache)
     with (
         contextlib.suppress(OSError, StoreError),
@@ -162,7 +162,7 @@ def _add(totals: Totals, more: Totals) -> None:
 
 
 def _document(stored: _Stored, stages: Iterable[str]) -> Totals:
-    """The totals with zeros where there is nothing, in the shape that `stats` prints."""
+    """The totals in the form that `stats` prints, with zeros for what is missing."""
     document: Totals = {
         "calls": dict.fromkeys(outcomes.OUTCOMES, 0),
         **{name: {} for name in ("bypass_reasons", "store_faults")},

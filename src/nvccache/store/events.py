@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/journal/
       calls-v12.log          one line per call (event_line.py)
-      calls-v12.old.log      the one before, renamed at 4 MiB
+      calls-v12.old.log      the log before it, renamed at 4 MiB
 
 Says which calls are one build. Lines that are not complete and well-formed are skipped.
 """
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LOGS = (OLD_LOG, LOG)
-_PAUSE_SECONDS = 300.0  # without a running call, after which a new build begins
-# Bypasses that ask nvcc something and compile nothing.
+_PAUSE_SECONDS = 300.0  # the pause between calls after which a new build begins
+# Reasons of bypasses that ask nvcc something and compile nothing.
 _QUERY_REASONS = ("information", "preprocess_only", "query_streams")
 # Where CMake tries the compiler while it configures.
 _CONFIGURE_CHECKS = re.compile(r"/CMakeFiles/(?:CMakeScratch|CMakeTmp|[^/]+/CompilerId[A-Z]+)/")
-_AHEAD_SECONDS = 3600.0  # by which another machine's clock may be ahead
+_AHEAD_SECONDS = 3600.0  # how far another machine's clock may be ahead
 
 
 def read(cache: str | Directory, since: float = 0.0) -> Iterator[Event]:
     """The events of calls that began at the Unix time `since` or later, in the order in which they ended.
 
-    A missing log has none. Raises StoreError.
+    There are none without a log. Raises StoreError.
     """
     root = directories.at(cache)
     for name in LOGS:
@@ -71,7 +71,7 @@ def builds(calls: Iterable[Event]) -> list[list[Event]]:
     groups: list[list[Event]] = []
     products: set[str] = set()
     over = 0.0  # when the last call ended
-    # A call recorded under a clock far ahead would belong to the latest build for good.
+    # A call recorded when a clock was far ahead would always belong to the latest build.
     past = (call for call in calls if call.started <= time.time() + _AHEAD_SECONDS)
     for call in sorted(past, key=lambda call: (call.started, call.ended)):
         if not groups or call.started > over + _PAUSE_SECONDS or call.product in products:
@@ -84,16 +84,16 @@ def builds(calls: Iterable[Event]) -> list[list[Event]]:
 
 
 def last_build(calls: Iterable[Event]) -> list[Event]:
-    """The calls of the latest build with a compile.
+    """The calls of the latest build that has a compile.
 
-    CMake's checks of the compiler are left out; their build may also be that of the compiles after them.
+    CMake's checks of the compiler are left out; they may belong to the same build as later compiles.
     """
     found = builds(call for call in calls if not _is_configure_check(call))
     return next((build for build in reversed(found) if any(map(is_compile, build))), [])
 
 
 def is_compile(call: Event) -> bool:
-    """Whether a user would call it a compile: no query such as `--version`, and no check of CMake's."""
+    """Whether a user would call it a compile: neither a query such as `--version` nor a check by CMake."""
     if call.outcome == outcomes.BYPASS:
         # `nvcc -v` without files shows where its programs are.
         is_query = call.reason in _QUERY_REASONS or not (call.sources or call.product)
@@ -128,7 +128,7 @@ def tool_spent(stage: StageEvent) -> float:
 
 
 def overhead(call: Event) -> float:
-    """The seconds that nvccache itself took; of a replay, all of them."""
+    """The seconds that nvccache itself took; for a replay, the whole time."""
     return call.seconds if call.outcome == outcomes.DIRECT_HIT else call.overhead
 
 

@@ -2,13 +2,13 @@
 
     $NVCCACHE_DIR/journal/usage-v5    next shard to count, time of the last count, bytes of each shard
 
-A shard is what is named by keys and digests with the same first character, in all buckets. A call that stores
-something adds to the count. Shards are counted again in turn, which corrects for calls that were killed
-before they added theirs, and for a count that is missing or damaged.
+A shard consists of the files whose keys and digests begin with the same character, in all buckets. A call
+that stores something adds to the count. Shards are counted again in turn, which corrects for calls that were
+killed before they added theirs, and for a count that is missing or damaged.
 
 Knows the layout from store.py, but not what the files mean. A record whose blob was evicted is harmless, and
-so is the reverse: a missing file is made again. Only names of ours are counted and removed; that includes the
-buckets of other versions. Nothing is locked meanwhile but the count.
+so is the reverse: a missing file is made again. Only files with names of ours are counted and removed, those
+in buckets of other versions included. Only the count is locked meanwhile.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ USAGE = f"{JOURNAL}/usage-v5"
 SHARDS = "0123456789abcdef"
 _LOCK, _LOCK_SECONDS = "usage", 0.1
 BUCKET = r"[a-z]+(?:-[a-z]+)*-v\d{1,4}"
-_KEY = r"(?:[0-9a-f]{32}){1,2}"  # also temporary files and claims are called so
+_KEY = r"(?:[0-9a-f]{32}){1,2}"  # temporary files and claims have such names, too
 ENTRY = rf"{_KEY}(?:\{store.COMPRESSED})?"
-_LEAST_SHARE = 0.1  # of a shard that is evicted at once, so that not every call has to evict
-_EVICTION_SECONDS = 0.05  # of a call, after which it begins no other shard
+_LEAST_SHARE = 0.1  # of a shard is evicted at a time, so that not every call has to evict
+_EVICTION_SECONDS = 0.05  # after which a call begins no other shard
 _STALE_SECONDS = 24 * 3600  # after which a temporary file is abandoned
 _RECOUNT_SECONDS = 60  # between two counts of a shard
-_AHEAD_SECONDS = 3600  # by which the dates of a file server may be in the future
+_AHEAD_SECONDS = 3600  # how far dates of a file server may be in the future
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ def prune(
     older_than: float | None = None,
     is_dry_run: bool = False,
 ) -> Amount:
-    """Remove what was not used for `older_than` seconds, then the least recently used above the limit.
+    """Remove what was not used for `older_than` seconds, then the least recently used files above the limit.
 
-    Returns what was removed, or would be in a dry run. Raises StoreError if the directory cannot be used.
+    Returns what was removed or, in a dry run, would be. Raises StoreError if the directory cannot be used.
     """
     now = time.time()
     with as_store_errors(directories.at(cache)) as root:
@@ -140,8 +140,8 @@ def _amount(files: list[File]) -> Amount:
 def count_and_limit(cache: str | Directory, added: Mapping[str, int], max_bytes: int) -> str:
     """Add the bytes by which shards have grown, and evict what exceeds the limit, unless that is 0.
 
-    A call that stored something does this once, and begins no further shard after a moment. Returns a word of
-    outcomes.STORE_FAULTS if that failed, or an empty string.
+    A call that stored something does this once, and after a moment it begins no further shard. Returns a word
+    of outcomes.STORE_FAULTS if that failed, or an empty string.
     """
     try:
         _count_and_limit(directories.at(cache), added, max_bytes)
@@ -157,7 +157,7 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
     with locks.hold(root, _LOCK, _LOCK_SECONDS):
         following, counted_at, sizes = read_count(root)
         for shard, size in added.items():
-            if shard in SHARDS:  # a name that comes from a remote may be no key
+            if shard in SHARDS:  # a name that comes from a remote may not be a key
                 sizes[int(shard, 16)] += size
         if not 0 <= now - counted_at < _RECOUNT_SECONDS:
             counted_at = now
@@ -174,9 +174,9 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
 
 
 def _evict(root: Directory, shard: str, share: float, now: float) -> int:
-    """Remove a share of a shard, at least a tenth, the least recently used first; the bytes that are left.
+    """Remove a share of a shard, at least a tenth, the least recently used first; returns the bytes left.
 
-    Each shard loses the same share, or one large file would cost all others in its shard.
+    Each shard loses the same share; otherwise, a large file would evict all others in its shard.
     """
     files = list(entries(root, shard))
     size = sum(file.size for file in files)
@@ -245,7 +245,7 @@ def as_store_errors(root: Directory) -> Iterator[Directory]:
 
 
 def _remove(root: Directory, doomed: list[File]) -> list[File]:
-    """Remove files, unless they were used after they were chosen; those removed. Raises OSError."""
+    """Remove files, except those used since they were chosen; returns the others. Raises OSError."""
     removed = []
     for file in doomed:
         with contextlib.suppress(FileNotFoundError):

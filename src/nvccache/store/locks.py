@@ -1,16 +1,17 @@
 """The locks of the cache directory: event log, count of bytes, queue of uploads, and stages that are running.
 
-Entries need none: they are written under a temporary name and renamed, and one that is missing is made again.
+Entries need no lock: they are written under a temporary name and renamed, and a missing one is made again.
 
     $NVCCACHE_DIR/locks/running/<key>    a claim: locked by the process that runs the stage
 
 A process claims a stage only when it can run it at once, and releases the claim when the result has been
-stored or there is none. Waiting processes poll and do other work meanwhile, so there are no deadlocks.
-A holder that dies loses the lock. One may also be suspended, run a tool that does not end, or be on a machine
-that is down: a call waits a minute, then runs the stage as well, and waits for nobody else.
+stored, or when there will be none. Waiting processes poll and do other work meanwhile, so there are no
+deadlocks. A holder that dies loses the lock. A holder may also be suspended, run a tool that never ends, or
+be on a machine that is down: so a call waits a minute, then runs the stage as well, and waits for no other
+process.
 
-Compiles lock with `flock`; `stats --zero` and folding use filelock, which takes too long to load for a miss.
-To the kernel both are the same lock.
+Compiles lock with `flock`; `stats --zero` and event_totals.fold use filelock, which takes too long to load
+for a miss. To the kernel, both are the same lock.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Wait:
         self._started = time.monotonic()
 
     def poll(self) -> str:
-        """HELD; FREE if the holder died; ENDED if it has released the claim or takes too long."""
+        """HELD; FREE if the holder has died; ENDED if it has released the claim or is taking too long."""
         try:
             is_locked = not flock.take(self._descriptor)
             is_removed = not os.fstat(self._descriptor).st_nlink
@@ -135,15 +136,15 @@ class Claims:
                     claim = Claim(path, descriptor)
                     self._held.add(claim)
                     return claim
-                flock.release(descriptor)  # released between the two calls
+                flock.release(descriptor)  # its holder released it between the two calls
         except OSError:
             return None
 
     def release(self, claim: Claim) -> None:
-        """Release a claim when its result is stored or will not be; waiters see that the file is gone."""
+        """Release a claim once its result is stored, or never will be; calls that wait notice."""
         self._held.discard(claim)
         with contextlib.suppress(OSError):
-            # If it is gone, as after cleaning, the path may be another process's claim by now.
+            # If the file was removed, as by `clean`, the path may be another process's claim by now.
             if os.fstat(claim.descriptor).st_nlink:
                 self._root.unlink(claim.path)
         flock.release(claim.descriptor)

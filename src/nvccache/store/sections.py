@@ -4,8 +4,8 @@
 
 Part of the hot path, which cannot afford to load a parser. A kind of record is declared once, as a Schema:
 name and type of each section, in order. To add a field, add a line to the Schema and change the name of the
-kind. Checksums are verified before (store.py), so a record that fails to parse was written by another
-version or an attacker: that raises ValueError, and the record counts as absent.
+kind. Checksums are verified before (store.py), so a record that cannot be parsed was written by another
+version or an attacker. It raises ValueError, and counts as absent.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def tuples_of(width: int) -> FieldType:
 
 
 def decode_number(raw: bytes | float) -> float:
-    """Seconds and the like; raises ValueError for nan, infinity and others that would spoil every sum."""
+    """A number such as seconds; raises ValueError for nan, infinity and others that would spoil every sum."""
     number = float(raw)
     if not -_LARGEST_NUMBER < number < _LARGEST_NUMBER:
         raise ValueError("not a sane number")

@@ -6,17 +6,17 @@
       record-v9/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
-      private-v1/ab/<key>        output of a dry run, or the command that a script nvcc starts; never sent
-      memo-v1/ab/<key>           can be computed again, such as the digests of programs
+      private-v1/ab/<key>        output of a dry run, or the command that an nvcc script starts; never sent
+      memo-v1/ab/<key>           what can be computed again, such as the digests of programs
       object-v11/ab/<key>        the last compile of an object that was not replayed: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v5           running count of bytes; see eviction.py
       tmp/                       files that are being written
       locks/                     see locks.py
 
-Part of the hot path; directory.py opens and writes the files. Entries are immutable: written under a
-temporary name, then renamed, without a lock; a file that does not match its checksum is removed and
-counts as absent. A bucket whose meaning changes gets a new number; buckets of other versions are not read.
+Part of the hot path; directory.py opens and writes the files. Entries are immutable: they are written under a
+temporary name, then renamed, without a lock. A file that does not match its checksum is removed and counts as
+absent. A bucket whose meaning changes gets a new number; buckets of other versions are not read.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
 # Readable by their user only: they hold command lines or values of environment variables.
 _PRIVATE = frozenset((OBJECT, REPLAY, PRIVATE))
-_SELF_CHECKED = frozenset((REPLAY,))  # with their own checksums, for the launcher: records/replay_layout.py
+_SELF_CHECKED = frozenset((REPLAY,))  # contain checksums for the launcher: records/replay_layout.py
 LARGEST_RECORD = 1 << 26  # bytes, for the launcher and from a remote; a TU with 1,600 headers has 300,000
 _BLOCK = 1 << 12  # bytes; compressing a smaller file saves no disk space
 _COMPRESSION_LEVEL = 1
-# Bytes of a blob from which its file ends with an XXH3 sum, verified instead of the digest: that takes a
-# fifth of the time of BLAKE3, but has to be loaded.
+# The file of a blob of this many bytes or more ends with an XXH3 sum, verified instead of the digest: that
+# takes a fifth of the time of BLAKE3, but has to be loaded.
 SUMMED_FROM = 1 << 21
 TAIL = keys.LENGTH + 34  # bytes: digest, blank, sum, newline
-REFRESHED_AFTER = 6 * 3600  # seconds until the entries that a hit rests on are marked as used again
+REFRESHED_AFTER = 6 * 3600  # seconds until the entries on which a hit rests are marked as used again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -75,10 +75,12 @@ class Store:
         self.root = self.directory.path
         self.is_readonly = is_readonly
         self.added: dict[str, int] = {}  # bytes written, by the first character of keys and digests
-        self.fault_message = ""  # why something could not be stored, or was removed: the last, a sentence
-        self.fault = ""  # the first fault of the directory, a word of outcomes.STORE_FAULTS
-        self.used: dict[str, None] = {}  # the files that this call rests on; paths in the directory
-        self.is_stale = False  # whether one of them has not been marked as used for REFRESHED_AFTER
+        self.fault_message = (
+            ""  # the last reason why something could not be stored, or was removed: a sentence
+        )
+        self.fault = ""  # the first fault of the directory: a word of outcomes.STORE_FAULTS
+        self.used: dict[str, None] = {}  # the files on which this call rests; paths in the directory
+        self.is_stale = False  # whether one of them was last marked as used REFRESHED_AFTER ago or earlier
         self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of entries made by this call
         self._memos: dict[str, str] = {}  # found or added
 
@@ -178,19 +180,19 @@ class Store:
         self._remove(self.name(bucket, key))
 
     def remove_read_records(self) -> None:
-        """Remove the records that this call has read, since one of them proved wrong."""
+        """Remove the records that this call has read, since one of them has proved wrong."""
         for name in [name for name in self.used if name.startswith(f"{RECORD}/")]:
             self._remove(name)
 
     def rely_on(self, digest: str) -> None:
-        """Add a blob that is not read to the files that this call rests on."""
+        """Add a blob that is not read to the files on which this call rests."""
         name = self.name(BLOB, digest)
         self.used[name] = self.used[name + COMPRESSED] = None
 
     def mark_used(self, names: Iterable[str]) -> None:
-        """Mark files as used that a call rests on but does not read.
+        """Mark files as used on which a call rests, but which it does not read.
 
-        A hit reads only its record and its products; the entries they rest on are needed when a file changes.
+        A hit reads only its record and its products; the entries behind them are needed when a file changes.
         """
         if not self.is_readonly:
             for name in names:
@@ -207,7 +209,8 @@ class Store:
             self.fault = self.fault or fault_of(error)
             return
         self.used[name] = None
-        # What is replaced, removed, or lost between two threads is found when the shard is counted again.
+        # Errors from replacing or removing files, or from two threads, are corrected when the shard is
+        # counted again.
         shard = name.split("/")[1][0]
         self.added[shard] = self.added.get(shard, 0) + len(content)
 
@@ -239,7 +242,7 @@ def _read_checked(descriptor: int, size: int, digest: str) -> bytes | None:
 
 
 def tail_of(digest: str, stored: bytes) -> bytes:
-    """The last line of a large blob's file: its digest, which says which blob it is, and a sum."""
+    """The last line of a large blob's file: its digest, which identifies the blob, and a sum."""
     return f"{digest} {keys.sum_of(stored)}\n".encode()
 
 
@@ -266,7 +269,7 @@ def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
 
 
 def _zstandard() -> Any:
-    """zstandard's C module without its package, which loads `typing` and `platform`: 2 ms instead of 9."""
+    """zstandard's C module, without its package, which loads `typing` and `platform`: 2 ms instead of 9."""
     name = "zstandard.backend_c"
     if name not in sys.modules:
         import importlib.util
