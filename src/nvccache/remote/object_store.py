@@ -1,11 +1,11 @@
-"""Services and servers as remotes, all but directories: the one importer of opendal.
+"""Services and servers as remotes, everything but directories. Nothing else imports opendal.
 
-opendal has no timeout by default, and only one per read, not per request: callers bound the whole. Its redis
-client repeats a connection that fails until that timeout.
+opendal has no timeout by default, and only one per read, not per request: callers limit the whole time. Its
+redis client repeats a connection that fails until that timeout.
 
 Credentials are those of the service's own tools, from variables or files; for servers, those in the URL.
-The metadata service of cloud machines is queried only if the URL says so: anywhere else it takes seconds
-until the connection fails.
+The metadata service of cloud machines is queried only if the URL says so: on other machines, the connection
+takes seconds to fail.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = 1 << 18  # bytes per read
-_EXISTS = "create cache entry returns non-ok"  # what opendal says of GitHub's cache
+_EXISTS = "create cache entry returns non-ok"  # opendal's message when GitHub's cache has the entry already
 
 
 class ObjectStore(Service):
@@ -32,12 +32,12 @@ class ObjectStore(Service):
         self._timeout = timeout
         self._operators: dict[bool, Any] = {}  # opendal's clients, by whether they write
         service, options = options_of(remote, environ)
-        # Without permission to list a bucket, a missing object is denied instead of not found.
+        # Without permission to list a bucket, the answer for a missing object is "denied", not "not found".
         self._may_deny_missing = service != "http" or "password" not in options
         self._operator()
 
     def get(self, name: str, most: int) -> bytes | None:
-        """In one request: querying the size first would be a second one, and a range can be an error."""
+        """Uses one request: querying the size first would be a second one, and a range can be an error."""
         try:
             return self._read(name, most)
         except ServiceError:
@@ -79,7 +79,7 @@ class ObjectStore(Service):
 
     def _connect(self, service: str, options: Mapping[str, str]) -> Any:
         if "TOKIO_WORKER_THREADS" not in os.environ:
-            # Not one thread per core. Not in os.environ, which the tools of a compile inherit.
+            # Fewer threads than one per core; not set in os.environ, which the tools of a compile inherit.
             os.putenv("TOKIO_WORKER_THREADS", "2")
         try:
             import opendal
@@ -101,7 +101,7 @@ class ObjectStore(Service):
         return b"".join(parts)
 
     def _cause(self) -> str:
-        """The message of another kind of request, since errors of streams lack a cause."""
+        """The message that another kind of request gives, since errors of streams lack a cause."""
         try:
             self._operator().stat("1")
         except Exception as error:

@@ -1,9 +1,9 @@
-"""After a fault, all processes of this user and machine leave a remote, or an engine, alone for a minute.
+"""After a fault, all processes of this user on this machine skip a remote, or an engine, for a minute.
 
 The files are in the pool directory with the user's slots: other machines, and other users with their own
 credentials, may not see the same fault. Without a pool directory, each process has to find out by itself.
 
-    outage-<identity>    the word of the fault and a clause, a line each; when it began is the file's date
+    outage-<identity>    two lines, the word of the fault and a clause; its date is when the outage began
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def current(identity: str) -> Outage | None:
             word, text = stream.read().split("\n")[:2]
     except (OSError, ValueError):  # ValueError: it is being written
         return None
-    # A date in the future is that of a clock that was set back.
+    # If the date is in the future, the clock was set back.
     return Outage(began + SECONDS, word, text) if 0 <= time.time() - began < SECONDS else None
 
 
@@ -46,7 +46,7 @@ def begin(identity: str, word: str, text: str) -> None:
 
 
 def end(identity: str) -> None:
-    """The remote works again."""
+    """End an outage: the remote works again."""
     with contextlib.suppress(OSError):
         os.unlink(_path(identity))
 

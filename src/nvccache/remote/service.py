@@ -1,8 +1,8 @@
 """The interface of all remotes, and their errors.
 
 Methods block: callers that must not wait use threads (tier.py). Messages of opendal are mapped to the words
-of outcomes.REMOTE_FAULTS. Of a server's message only protocol codes are quoted: the rest may
-contain addresses, account names or requests.
+of outcomes.REMOTE_FAULTS. From a server's message, only protocol codes are quoted: the rest may contain
+addresses, account names or requests.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CODE = re.compile(
     r'<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|'
     r"\b(NOAUTH|NoPerm|OOM|BusyLoading|MasterDown|ReadOnly)\b"
 )
-# The target of the request, which may contain any of the words below.
+# The target of the request, in which any of the words below may occur.
 _TARGET = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
 _STATUS = re.compile(r"status: (\d{3})\b")
 # By word: codes of S3, Azure and redis, and HTTP statuses.
@@ -83,7 +83,8 @@ class ServiceError(Exception):
     def is_lasting(self) -> bool:
         """Whether all processes should leave the remote alone for a while.
 
-        A client may be installed and a directory mounted at any time, and trying again costs nothing.
+        Some faults may end at any time, when a client is installed or a directory mounted; trying again costs
+        nothing.
         """
         return self.word not in ("not_installed", UNUSABLE)
 

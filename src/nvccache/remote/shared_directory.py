@@ -1,8 +1,9 @@
 """A directory as a remote, on a file server that several machines mount.
 
 Other writers can leave symbolic links, FIFOs, devices, files of any size, and partial files if they die. So
-no file is opened in a manner that can block, nothing is written through a link, and files are renamed into
-place whole. They are not synced: what a crashed server loses is missing or damaged, which reading detects.
+no file is opened in a way that can block, nothing is written through a link, and files are renamed into place
+when they are complete. They are not synced: what a server loses in a crash is missing or damaged, which
+reading detects.
 
 New files and folders get the permissions of the directory, so that others can share them.
 """
@@ -61,7 +62,7 @@ class SharedDirectory(Service):
     def _mode(self) -> int:
         """The permissions of the directory; raises ServiceError.
 
-        A missing one is not made: it may be misspelt, or its file system not mounted yet.
+        It is not created if it is missing: it may be misspelt, or its file system not mounted yet.
         """
         try:
             return os.stat(f"{self._path}/").st_mode

@@ -1,7 +1,7 @@
 """Queries the remotes of a call in order, each name only once, within one time limit for the call.
 
-The queries run on a few threads, which open and check the envelopes as well. A failure counts as an absent
-name and as a fault: the remote is not used again in this call, and by no process for a while (outages.py).
+The queries run on a few threads, which also open and check the envelopes. After a failure, the name counts as
+absent; the remote is not used again in this call, and by no process for a while (outages.py).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from nvccache.remote.service import Service, ServiceError, connect
 from nvccache.remote_url import Remote
 
 _THREADS = 8
-# A request: bucket, key, most bytes of the body, and the number of the remote to begin with.
+# A request: bucket, key, the most bytes that the body may have, and the number of the first remote to ask.
 Name = tuple[str, str, int, int]
 
 
 class _Client:
-    """One remote, and what is known of it in this call."""
+    """One remote, and what this call knows about it."""
 
     def __init__(self, remote: Remote) -> None:
         self.remote = remote
         self.service: Service | None = None
         self.connecting = threading.Lock()
         self.has_answered = False
-        # A word of outcomes.REMOTE_FAULTS, after which it is not used.
+        # A word of outcomes.REMOTE_FAULTS; the remote is then no longer used.
         self.fault = "left_alone" if outages.current(remote.identity) else ""
 
 
@@ -44,7 +44,7 @@ class Tier:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.asked = self.found = self.bytes_in = 0  # names queried and found, and bytes received
-        self.waited = 0.0  # seconds in which at least one thread waited
+        self.waited = 0.0  # the seconds during which at least one thread waited
         self._clients = [_Client(each) for each in remotes]
         self.faults = dict.fromkeys(each.fault for each in self._clients if each.fault)  # words, in order
         self._environ = environ
@@ -61,7 +61,7 @@ class Tier:
         self._threads = 0
 
     def prefetch(self, wanted: Iterable[tuple[str, str, int]]) -> None:
-        """Start fetching (bucket, key, most bytes of the body); returns at once."""
+        """Start fetching bodies, given as (bucket, key, the most bytes of the body); returns at once."""
         for bucket, key, most in wanted:
             self._request((bucket, key, most, 0))
 
@@ -95,7 +95,7 @@ class Tier:
         self._work.put(name)
 
     def _has_thread(self) -> bool:
-        """Start a thread for a new request unless there are enough; whether there is one at all."""
+        """Start a thread for a new request unless there are enough; False if there is none at all."""
         if self._threads < _THREADS:
             try:
                 # A daemon: a hanging server may keep it busy until the process ends, and longer.
@@ -149,7 +149,7 @@ class Tier:
         return content
 
     def _answer(self, name: Name) -> tuple[bytes, int] | None:
-        """Wait for an answer; a remote that has given none at all when time is up is at fault."""
+        """Wait for an answer; a remote that has not answered anything when the time is up has a fault."""
         self._request(name)
         with self._changed:
             if not self._waiting:

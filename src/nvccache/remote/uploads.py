@@ -26,7 +26,7 @@ Item = tuple[str, str]  # bucket and key
 
 _FOLDER = "remote"
 _PROGRAM = "nvccache.records.send_queued"
-_STALE_SECONDS = 86400.0  # after which an item is not sent any more: its remote has not been reached for long
+_STALE_SECONDS = 86400.0  # after which an item is dropped: its remote has not been reached for a long time
 
 
 def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str])
 
 
 def is_left_alone(identity: str) -> bool:
-    """Whether nothing is sent to a remote now."""
+    """Whether a remote is skipped now, so that nothing is sent to it."""
     return any(map(outages.current, (identity, outages.OF_WRITING.format(identity))))
 
 
@@ -69,7 +69,7 @@ def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -
     from nvccache.machine import process
 
     path = os.path.abspath(root.path)
-    # Absolute, since the uploader has another working directory.
+    # An absolute path, since the uploader has another working directory.
     settings = {"NVCCACHE_DIR": path} | ({"NVCCACHE_LOG": os.path.abspath(log)} if log else {})
     try:
         return process.start_detached(_PROGRAM, [path, str(lock)], {**environ, **settings}, (lock,))
@@ -85,7 +85,7 @@ def take_lock(root: Directory, seconds: float = 0.0) -> int | None:
 
 
 def queued(cache: str | Directory, identity: str) -> list[Item]:
-    """What is to be sent to a remote, the oldest first; what cannot be read counts as nothing."""
+    """The items to be sent to a remote, the oldest first; none if the queue cannot be read."""
     try:
         listed = directories.at(cache).list(f"{_FOLDER}/{identity}")
     except (OSError, StoreError):
@@ -95,13 +95,13 @@ def queued(cache: str | Directory, identity: str) -> list[Item]:
 
 
 def remove(root: Directory, identity: str, item: Item) -> None:
-    """Take an item for a remote out of the queue. Raises OSError."""
+    """Remove an item for a remote from the queue; raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         root.unlink(_path(identity, item))
 
 
 def remove_stale(root: Directory, identity: str) -> None:
-    """Take out what has been waiting for more than a day. Raises OSError."""
+    """Remove items that have waited for more than a day; raises OSError."""
     for name, status in root.list(f"{_FOLDER}/{identity}"):
         if time.time() - status.st_mtime > _STALE_SECONDS:
             root.unlink(f"{_FOLDER}/{identity}/{name}")

@@ -85,7 +85,7 @@ class Client(Connection):
                 self._stream(blob)
 
     def execute(self, action: Digest, queue: float, seconds: float) -> Any:
-        """The ExecuteResponse of an action, which may wait `queue` seconds for a worker."""
+        """The ExecuteResponse of an action, which may wait for a worker for `queue` seconds."""
         timer = threading.Timer(queue, self._check_queue)
         timer.daemon = True
         timer.start()
@@ -106,7 +106,7 @@ class Client(Connection):
         raise ExecutorError(faults.UNREACHABLE, "the stream ended before the operation was done")
 
     def fetch(self, digest: Digest) -> bytes:
-        """The content with this digest; raises ExecutorError if it is missing or another one."""
+        """The content with this digest; raises ExecutorError if it is missing or does not match."""
         name, size = digest
         if size > _LARGEST:
             raise ExecutorError(faults.BROKEN, "an output is too large")

@@ -5,7 +5,7 @@ A stage is an action: a command, an input tree, output paths and required worker
     bin/class-check   bin/TOOL   lib/LIBRARY…   nvccache-…/INPUT…
 
 The command runs at the root of the tree and all its paths are relative, so no sandbox is needed. A file that
-no other stage reads is not declared as an output, since it can be the largest of all.
+no other stage reads is not declared as an output, since it may be the largest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(endpoint: Endpoint, work: Work, handle: Handle) -> RemoteResult:
 
 
 def _fetch(engine: Client, result: Any, work: Work) -> tuple[bytes, bytes, dict[str, bytes]]:
-    """The streams and outputs of a stage; raises ExecutorError unless it succeeded and all are there."""
+    """The streams and outputs of a stage; raises ExecutorError if it failed or an output is missing."""
 
     def stream(raw: bytes, digest: Any) -> bytes:
         return raw if raw or not digest.hash else engine.fetch((digest.hash, digest.size_bytes))
@@ -112,7 +112,7 @@ def _put(tree: dict[str, Any], name: str, leaf: tuple[Digest, bool]) -> None:
 
 
 def _directory(tree: Mapping[str, Any], blobs: dict[str, Blob]) -> Digest:
-    """The digest of a directory; adds the messages of it and its subdirectories to `blobs`."""
+    """The digest of a directory; adds the messages that describe it and its subdirectories to `blobs`."""
     directory = messages.Directory()
     for name, entry in sorted(tree.items()):
         if isinstance(entry, dict):

@@ -1,7 +1,7 @@
 """Other machines, as the executor of a call: which stages are sent, and whether a result is accepted.
 
-A stage is sent if no core is idle here. Meanwhile it keeps its claim, but no local slot and no memory. If it
-gets no result, it runs here, and nothing is sent for a while (remote/outages.py).
+A stage is sent if no core is idle here. Meanwhile it keeps its claim, but no local slot and no memory. If no
+result comes back, it runs here, and nothing is sent for a while (remote/outages.py).
 
 A stage on another machine can read only what was sent with it: its inputs and the files of its tool, all of
 them part of its key. Its dependencies are therefore known without an observer, and equal those that the
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _JOBS = 64  # stages of this user that run elsewhere at the same time
 _SCRATCH_NAME = SCRATCH_NAME.encode()
-_NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; call.py removes that
+_NAMES_SCRATCH = "stub"  # a role: the file's `#line`s contain its own name, which call.py removes
 
 
 def make_executor(config: Config) -> MakeExecutor:
@@ -59,7 +59,7 @@ class OtherMachines(Executor):
         self._is_usable = outages.current(self._outage) is None
 
     def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
-        """What runs the stage elsewhere, and releases its slot; None if it may not be sent, or not now."""
+        """A job that runs the stage elsewhere, and its slot's release; None if it is not to be sent now."""
         if run.stays_here or not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
             return None
         slot = self._pool.take()
@@ -69,7 +69,7 @@ class OtherMachines(Executor):
         return lambda handle: self._run(run, handle), slot.release
 
     def note_end(self, run: StageRun) -> None:
-        """A stage that failed elsewhere and not here tells of a fault there."""
+        """If a stage failed elsewhere but not here, begin an outage: the other machine has a fault."""
         if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
             self._begin_outage(faults.FAILED, "a stage failed there but not here")
 
@@ -78,7 +78,7 @@ class OtherMachines(Executor):
             slot.release()
 
     def _run(self, run: StageRun, handle: Handle) -> ToolRun | None:
-        """Run a stage elsewhere; None if it has to run here. Raises errors that have another cause."""
+        """Run a stage elsewhere; None if it has to run here. Raises errors that have other causes."""
         try:
             return self.take_result(run.stage, self.run_stage(run.stage, handle))
         except BaseException as error:
@@ -121,7 +121,7 @@ class OtherMachines(Executor):
         return ToolRun(completed, executor=self._endpoint.shown, was_cached=result.was_cached)
 
     def note_failure(self, error: BaseException) -> str:
-        """Log why a stage has to run here, and return the fault; raises errors that have another cause.
+        """Log why a stage has to run here, and return the fault; raises errors that have other causes.
 
         Nothing is sent for a while, unless its tool failed there.
         """

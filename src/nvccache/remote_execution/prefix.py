@@ -3,12 +3,13 @@
 NVCCACHE_EXECUTOR_DIR must have the same path on all machines. Layout:
 
     tools-<digest>/bin/…, lib/…     a tool with its libraries, made once
-    away-<random>/                  one stage, a tree as an engine gets it: `bin` and `lib` link to the tool,
-                                    and a script, the tool's messages and a report
+    away-<random>/                  one stage: a tree as for an engine, in which `bin` and `lib` link to the
+                                    tool; with a script, the tool's messages and a report
 
 The script contains the whole command, so the launcher need not forward arguments, variables or the working
-directory. Some launchers succeed though the command ran partly or not at all, and on a network file system a
-file may appear before its content does: only outputs with the digests of the worker's report are accepted.
+directory. Some launchers report success even if the command did not run, or not to its end, and on a network
+file system a file may appear before its content does. So outputs are only accepted if they have the digests
+in the worker's report.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from nvccache.store.store import Store
 _PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # a path that no launcher's shell expands or splits
 _STAGE = "away-"
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
-_STALE_SECONDS = 2 * 86400  # longer than any deadline, so no call can still use it
+_STALE_SECONDS = 2 * 86400  # longer than any deadline: no call can still use the directory
 # The launcher would consume the build's standard input.
 _WITHOUT_INPUT = ("/bin/sh", "-c", 'exec "$@" </dev/null', "nvccache")
 
 
 def check(endpoint: Endpoint, directory: str) -> None:
-    """Raise ExecutorError if no stage can be started; `directory` is made later."""
+    """Raise ExecutorError if no stage can be started; `directory` is created later."""
     if not shutil.which(endpoint.launcher[0]):
         raise ExecutorError(faults.UNREACHABLE, f"there is no program `{endpoint.launcher[0]}`")
     if not _PLAIN.fullmatch(directory):
@@ -98,7 +99,7 @@ def run(
 
 
 def _launch(endpoint: Endpoint, folder: str, environ: Mapping[str, str], handle: Handle) -> None:
-    """Run the script of a stage; raises ExecutorError if it did not begin, or not end in time."""
+    """Run the script of a stage; raises ExecutorError if it did not begin, or did not end in time."""
     why_ended = faults.CANCELLED
 
     def end_with(fault: str) -> None:
@@ -126,7 +127,7 @@ def _launch(endpoint: Endpoint, folder: str, environ: Mapping[str, str], handle:
 
 
 def _has_begun(folder: str) -> bool:
-    """Whether the script has: it creates the file for the tool's output first."""
+    """Whether the script has begun: first of all, it creates the file for the tool's output."""
     os.listdir(folder)  # makes a network file system refresh its cache
     return os.path.exists(f"{folder}/{_STDOUT}")
 

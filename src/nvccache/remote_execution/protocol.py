@@ -1,7 +1,7 @@
 """The Remote Execution API on the wire: its messages as Python classes, and a gRPC connection.
 
 The classes are built from the committed descriptors (reapi.binpb) in a descriptor pool of their own. So their
-names cannot clash with those of another package, and unlike generated code they work with any version of
+names cannot collide with those of another package, and unlike generated code, they work with any version of
 protobuf. Each call has a deadline; all failures are ExecutorErrors.
 
 Importing this takes 60 to 120 ms, and raises ExecutorError if grpcio or protobuf is missing.
@@ -85,7 +85,7 @@ def digest_message(digest: Digest) -> Any:
 
 
 def serialized(message: Any) -> bytes:
-    """The canonical encoding, which the digest of a message is taken of."""
+    """The canonical encoding of a message, whose digest names it."""
     return bytes(message.SerializeToString(deterministic=True))
 
 

@@ -28,7 +28,7 @@ SCRATCH_NAME = "nvccache-51d0c2f3a86e4b79"
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
 CHECK_NAME = b"nvccache class-check:"  # begins its messages
 _PROGRAMS, _LIBRARIES = "bin", "lib"
-# They make the loader load further libraries. LD_LIBRARY_PATH is harmless: the files were found with it.
+# They make the loader load further libraries. LD_LIBRARY_PATH is harmless: it was used to find the files.
 _PRELOAD_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
 _CHUNK = 1 << 20
 
@@ -45,7 +45,7 @@ class ShippedTool:
     """A tool with its loader, its libraries and class-check."""
 
     files: Sequence[ToolFile]
-    argv: Sequence[str]  # what comes before the arguments, relative to the root of the input tree
+    argv: Sequence[str]  # the program and what precedes its arguments, relative to the root of the tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def may_be_sent(stage: Stage, environ: Mapping[str, str]) -> bool:
 
 
 def forwarded_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """A tool's environment: variables of the C library only."""
+    """The environment of a tool elsewhere: only variables that the C library reads."""
     names = (*environment.OF_LIBC, "GLIBC_TUNABLES")
     return sorted((name, environ[name]) for name in names if environ.get(name))
 
@@ -92,7 +92,7 @@ def describe_stage(
     stage: Stage, argv: Sequence[str], read: Sequence[str], scratch: str, tool: ShippedTool,
     environ: Mapping[str, str],
 ) -> Work:  # fmt: skip
-    """Raises ExecutorError if the stage reads files of other calls."""
+    """The stage as it is sent; raises ExecutorError if it reads files outside the scratch directory."""
     inside = scratch + "/"
     inputs = {path.removeprefix(inside): path for path in read}
     if not all(path.startswith(inside) for path in read):
@@ -111,7 +111,7 @@ def describe_stage(
 
 
 def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
-    """`name` is argv[0] of a command; raises OSError, ExecutorError if the tool cannot be sent."""
+    """The tool as it is sent; `name` is argv[0]. Raises OSError, or ExecutorError if it cannot be sent."""
     program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     libraries = loader.libraries_of(program, environ)
     if not libraries:
@@ -135,7 +135,7 @@ def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedToo
 
 
 def checks_of(processor_class: str) -> list[str]:
-    """The arguments of class-check, by which it knows another class; empty if it cannot."""
+    """The arguments by which class-check recognizes the processor's class; empty if it cannot."""
     if "\n" in processor_class:
         return []
     present = processor_class.split()
@@ -143,7 +143,7 @@ def checks_of(processor_class: str) -> list[str]:
 
 
 def digest_of_file(path: str, store: Store) -> tuple[str, int]:
-    """The SHA-256 and size of a file, as a memo by its stat signature; raises OSError."""
+    """The SHA-256 and size of a file, memoized by its stat signature; raises OSError."""
     real_path = os.path.realpath(path)
     signature = signatures.signature_of(real_path)
     if signature is None:

@@ -48,7 +48,7 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
         age = time.time() - max((call.ended for call in build), default=0.0)
-        # A build with nothing to do starts no nvcc: the last one that did may be older than expected.
+        # A build with nothing to do starts no nvcc, so the last recorded build may be older than expected.
         when = f"the last build, {format_ago(age)}: " if build and age > _OLD_SECONDS else ""
         say(f"wrote {written}: {when}{builds.headline(build)}")
     if is_opened and output and not webbrowser.open(Path(output).absolute().as_uri()):

@@ -2,8 +2,8 @@
 
 The trace is for Perfetto and chrome://tracing, in the JSON Object Format of the Trace Event Format.
 
-Lanes are of tools (one for each job slot, more for runs without a slot) and of calls. Bars of one lane
-overlap at most by the inaccuracy of clocks.
+There are lanes for tools (one for each job slot, more for runs without a slot) and for calls. Bars in a lane
+overlap only as far as clocks are inaccurate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """A stage that was found held no slot: it is in the lane of its call."""
+    """The lane of each call and stage. A stage that was found held no slot: it is in the lane of its call."""
 
     lanes: list[Lane]
     of_calls: list[int]  # a lane's number for each call
@@ -42,7 +42,7 @@ class Lanes:
 
 
 def lay_out(calls: Sequence[Event]) -> Lanes:
-    """The calls must be sorted by start."""
+    """The lanes of these calls, which must be sorted by start."""
     first = calls[0].started if calls else 0.0
     keys: dict[tuple[str, int], list[tuple[float, float, int, int]]] = {}
     for number, call in enumerate(calls):
@@ -55,10 +55,11 @@ def lay_out(calls: Sequence[Event]) -> Lanes:
     lanes: list[Lane] = []
     of_stages = [[-1] * len(call.stages) for call in calls]
     counts: Counter[str] = Counter()  # rows of each machine
-    # This machine first, and of each machine what held no slot last.
+    # This machine comes first; on each machine, what held no slot comes last.
     for where, slot in sorted(keys, key=lambda key: (key[0], key[1] < 0, key[1])):
         entries = sorted(keys[where, slot])
-        # Two at once in one slot have rows of their own: logs of two machines, or a clock that was set back.
+        # Two stages at once in one slot get separate rows: logs of two machines, or a clock that was set
+        # back.
         rows = _pack((begun, max(begun, ended - SLACK)) for begun, ended, _, _ in entries)
         for (_, _, number, index), row in zip(entries, rows, strict=True):
             of_stages[number][index] = len(lanes) + row

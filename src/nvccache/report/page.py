@@ -1,8 +1,8 @@
 """The report as one self-contained HTML page, with style, scripts and data.
 
-A content security policy allows no other scripts and no loading, whatever names of sources contain. The data
+A content security policy forbids other scripts and all loading, whatever names of sources contain. The data
 is columns of small integers, with each text once: 40,000 stages take about a megabyte. Times are in tenths of
-milliseconds, of calls from the first call, of stages from their call.
+milliseconds: for calls since the first call, for stages since the start of their call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CALL_TEXTS = ("outcome", "reason", "directory", "product", "cause")
 
 
 def render(build: Sequence[Event], before: Sequence[Event], now: float) -> str:
-    """The page for a build, and what is compared with the build before it."""
+    """The page for a build, compared with the previous build."""
     headline = builds.headline(build)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     return string.Template(_part("page.html")).substitute(

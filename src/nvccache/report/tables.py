@@ -22,7 +22,7 @@ _MOST_ROWS = 15
 _NUMERIC = '<td class="n">'
 OTHER = "other"  # the class of stages without a colour of their own
 # The sign of each outcome and result, which is also a class in page.css with a colour. Signs and patterns
-# show the same without colour.
+# make it visible without colours.
 SIGNS = {
     "hit": "◆",
     "direct_hit": "◆",
@@ -43,7 +43,7 @@ def text(value: str) -> str:
 
 
 def result_of(stage: StageEvent) -> str:
-    """A damaged log may have others."""
+    """The result of a stage; a damaged log may contain unknown ones."""
     return stage.result if stage.result in (HIT, SHARED, FAILED) else RAN
 
 
