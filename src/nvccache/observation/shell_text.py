@@ -20,7 +20,9 @@ _PLAIN_OPTIONS = r"-[efhuvx]+"  # with other options a shell may read the user's
 _WORD = rb"(?:\"(?:[^\"`$\\]|\\[^\n])*\"|'[^']*'|[^\s\"'`$;&|()<>\\~*?\[{]|\\[^\n])+"
 _COMMAND = rb"\s*(exec\s+)?(" + _WORD + rb")((?:\s+(?:" + _WORD + rb'|"\$@"))*)\s*'
 _SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=(?:" + _WORD + rb")?)?\s*"
-_CHANGING = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
+# `$$`, and `\$\$` as in `eval "echo \$\$"`; but `\$$name` is a dollar sign and a variable.
+_PROCESS_ID = rb"(?<!\\)(?:\\\\)*\$\$|\$\$(?![\w{])|\$\\+\$"
+_CHANGING = _PROCESS_ID + rb"|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
 OF_SHELLS = frozenset(  # used by shells themselves
     """
     BASHOPTS BASH_COMPAT BASH_ENV BASH_FUNC_* BASH_LOADABLES_PATH BASH_XTRACEFD ENV GLOBIGNORE GLOBSORT
@@ -96,7 +98,7 @@ def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
 def changing_variable(texts: Iterable[bytes]) -> str:
     """The first variable in these texts whose value differs each time; empty if there is none."""
     found = (re.search(_CHANGING, text) for text in texts)
-    return next((match[0].decode() for match in found if match), "")
+    return next((match[0].decode().lstrip("\\") for match in found if match), "")
 
 
 def command_started(path: str) -> list[str]:

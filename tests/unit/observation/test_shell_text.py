@@ -115,7 +115,13 @@ def test_shell_variables_that_change_each_time_are_detected():
     for word in ("RANDOM", "SRANDOM", "SECONDS", "EPOCHREALTIME", "BASHPID", "PPID"):
         assert changing_variable([b"x", f"echo ${{{word}}}".encode()]) == word
         assert changing_variable([f"echo ${word}IZE $MY{word}".encode(), b""]) == ""
-    assert changing_variable([b"rm /tmp/x.$$"]) == "$$"
+
+
+def test_an_escaped_dollar_before_a_variable_is_no_process_id():
+    for text in (r"rm /tmp/x.$$", r'"\\$$x"', r"\$$$", r'eval "echo \$$"', r'eval "echo \$\$x"', r"'\'$$x"):
+        assert changing_variable([text.encode()]), text
+    for text in (r'eval "echo \$$name"', r'eval "echo \$${name}"', r"\$1 \$x"):
+        assert not changing_variable([text.encode()]), text
 
 
 @pytest.mark.parametrize(
