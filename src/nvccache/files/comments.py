@@ -31,6 +31,10 @@ _KEPT = rb"(?is)fall|lint|./\*|[\xd8\xe2]"
 def without_comments(text: bytes) -> bytes:
     if b"//" not in text and b"/*" not in text:
         return text
+    try:
+        text.decode()
+    except UnicodeDecodeError:  # of which clang warns in comments
+        return text
     return text if re.search(_UNCLEAR, text) else re.sub(_COMMENT, _code_of, text)
 
 

@@ -108,6 +108,6 @@ def command_started(path: str) -> list[str]:
     if not commands or len(commands) > 1:
         return []
     program, by_exec, words = commands[0]
-    if not by_exec or b'"$@"' not in words or re.search(r"[\"'\\]", program):
-        return []
-    return [program, *(os.fsdecode(word).strip("\"'") for word in words.split())]
+    command = [program, *(os.fsdecode(word).strip("\"'") for word in words.split())]
+    is_plain = not any(re.search(r"[\"'\\]", word) for word in command)  # a quoted letter may be of an option
+    return command if by_exec and b'"$@"' in words and is_plain else []

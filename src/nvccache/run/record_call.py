@@ -41,7 +41,9 @@ _CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
 _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
 # Or joins what a comment separates, or may do so.
 _KEEPS_COMMENTS = ("-C", "-CC", "-Xpreprocessor", "-fdirectives-only", "-wrapper")
-_MAY_KEEP_COMMENTS = tuple("--comments -Wp, -traditional --traditional -fplugin -specs --specs @".split())
+_MAY_KEEP_COMMENTS = tuple(
+    "--comments -Wp, -traditional --traditional -fplugin -specs --specs -finput-charset @".split()
+)
 
 
 def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:

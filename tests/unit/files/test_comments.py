@@ -48,6 +48,10 @@ OTHER = {
 }
 
 
+def test_a_comment_with_invalid_utf_8_counts() -> None:
+    assert without_comments(b"int a; // \xff\n") != without_comments(b"int a; // one\n")
+
+
 @pytest.mark.parametrize(("before", "after"), SAME.values(), ids=SAME)
 def test_sources_that_differ_by_comments_alone_have_equal_code(before: str, after: str) -> None:
     assert without_comments(before.encode()) == without_comments(after.encode())

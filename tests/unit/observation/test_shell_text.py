@@ -101,6 +101,7 @@ def test_arguments_that_simple_shell_text_passes_depend_on_no_variable(shell):
     [
         ('#!/bin/sh\nX=1\nexec /usr/bin/g++ -O2 "$@"\n', ["/usr/bin/g++", "-O2", "$@"]),
         ("#!/bin/sh\nexec g++ -O2\n", []),
+        ("#!/bin/sh\nexec g++ -'C' \"$@\"\n", []),
         ('#!/bin/sh\n/usr/bin/g++ "$@"\n', []),
         ('#!/bin/sh\n/bin/x\nexec g++ "$@"\n', []),
         ('#!/usr/bin/python3\nexec g++ "$@"\n', []),
