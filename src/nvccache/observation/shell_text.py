@@ -22,6 +22,7 @@ _COMMAND = rb"\s*(exec\s+)?(" + _WORD + rb")((?:\s+(?:" + _WORD + rb'|"\$@"))*)\
 _SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=(?:" + _WORD + rb")?)?\s*"
 # `$$`, and `\$\$` as in `eval "echo \$\$"`; but `\$$name` is a dollar sign and a variable.
 _PROCESS_ID = rb"(?<!\\)(?:\\\\)*\$\$|\$\$(?![\w{])|\$\\+\$"
+_NOT_CONTINUED = rb"\0|#.*\\\n|\\\\\n"  # a comment ends with its line, and shells ignore null characters
 _CHANGING = _PROCESS_ID + rb"|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
 OF_SHELLS = frozenset(  # used by shells themselves
     """
@@ -74,6 +75,8 @@ def is_simple(process: Process, texts: Sequence[bytes]) -> bool:
 
 def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
     """For a simple text, the programs that it starts: whether by `exec`, and their words. Otherwise None."""
+    if re.search(_NOT_CONTINUED, text):
+        return None
     found = []
     for line in text.replace(b"\\\n", b"").split(b"\n"):
         if re.fullmatch(_SETTING, line):

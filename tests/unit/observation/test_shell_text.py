@@ -66,7 +66,7 @@ PATH=/x
 
 
 def test_shell_text_that_does_more_than_set_variables_and_start_programs_is_not_simple():
-    for text in (*OTHER_TEXTS.strip().split("\n"), "x=se\n${x}t", "ev\\\nal x"):
+    for text in (*OTHER_TEXTS.strip().split("\n"), "x=se\n${x}t", "ev\\\nal x", "# x \\\n$x", "x=a\\\\\n$x"):
         assert not simple(text, 'exec g++ "$@"'), text
     assert not is_simple(Process("/bin/sh"), [])
 
