@@ -74,6 +74,13 @@ def lay_out(calls: Sequence[Event]) -> Lanes:
     return Lanes(lanes, of_calls, of_stages)
 
 
+def most_at_once(calls: Sequence[Event]) -> int:
+    """How many tools ran at the same time at most: fewer than lanes, if those were used in turn."""
+    ran = ((call.started + stage.start, stage) for call in calls for stage in call.stages if not stage.is_hit)
+    spans = sorted((begun, begun + max(0.0, stage.seconds - SLACK)) for begun, stage in ran)
+    return max(_pack(spans), default=-1) + 1
+
+
 def _pack(spans: Iterable[tuple[float, float]]) -> list[int]:
     """For each span, sorted by start, the lowest row that is free when it starts."""
     free: list[int] = []

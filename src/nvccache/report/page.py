@@ -20,7 +20,7 @@ from nvccache.cli.output import format_count, format_seconds, format_time
 from nvccache.log import printable
 from nvccache.plan.stages import shown_name
 from nvccache.report import tables
-from nvccache.report.lanes import TOOLS, lay_out
+from nvccache.report.lanes import lay_out, most_at_once
 from nvccache.report.tables import text, with_code
 from nvccache.store import events
 from nvccache.store.event_line import Event
@@ -59,7 +59,6 @@ def _summary(build: Sequence[Event], before: Sequence[Event]) -> str:
     totals = builds.summarize(build)
     elapsed, ran = totals["elapsed"], [each for call in build for each in call.stages if not each.is_hit]
     at_once = sum(stage.seconds for stage in ran) / elapsed if elapsed else 0.0
-    most = sum(lane.group == TOOLS for lane in lay_out(build).lanes)
     ago = f"; the previous build took {format_seconds(builds.summarize(before)['elapsed'])}" if before else ""
     tiles = (
         ("elapsed", format_seconds(elapsed), f"from the first call to the last{ago}"),
@@ -67,7 +66,7 @@ def _summary(build: Sequence[Event], before: Sequence[Event]) -> str:
         ("saved", format_seconds(totals["seconds_saved"]), "compiler time of tools that did not run"),
         ("spent", format_seconds(totals["seconds_spent"]), "compiler time of tools that ran"),
         ("overhead", format_seconds(totals["seconds_overhead"]), "CPU time of nvccache itself"),
-        ("in parallel", f"{at_once:.1f}", f"tools at work on average, and {most} at most"),
+        ("in parallel", f"{at_once:.1f}", f"tools at work on average, and {most_at_once(build)} at most"),
     )
     return "".join(
         f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span></dd></div>"

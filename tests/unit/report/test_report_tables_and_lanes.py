@@ -151,3 +151,16 @@ def test_the_report_puts_stages_that_overlap_by_milliseconds_into_one_lane():
     )
     assert found.of_stages == [[0], [0], [1]]
     assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 2"]
+
+
+def test_the_most_tools_at_once_may_be_fewer_than_lanes():
+    """Three slots, of which the third is used only after the first."""
+    one_after_another = call(
+        stage(slot=0, start=0.0, seconds=1.0),
+        stage(slot=1, start=0.0, seconds=2.0),
+        hit(start=0.0, seconds=2.0),
+        stage(slot=2, start=0.998, seconds=1.0),  # the clocks of two processes differ a little
+    )
+    assert len(lay_out(one_after_another).lanes) == 4
+    assert lanes.most_at_once([one_after_another]) == 2
+    assert lanes.most_at_once([call(hit())]) == lanes.most_at_once([]) == 0
