@@ -85,7 +85,7 @@ def cause_lines(calls: Sequence[Event]) -> list[str]:
     lines = [f"{format_count(len(each['objects']), 'object')}: {relative(each['cause'])}" for each in shown]
     if rest := found[len(shown) :]:
         objects = format_count(sum(len(each["objects"]) for each in rest), "object")
-        lines.append(f"{objects}: {len(rest)} other causes (`nvccache explain --json` lists them)")
+        lines.append(f"{objects}: {len(rest)} other causes (`nvccache report` lists them)")
     return lines
 
 

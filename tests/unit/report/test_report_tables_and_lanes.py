@@ -73,7 +73,7 @@ def test_a_build_is_explained_in_at_most_four_causes():
         "2 objects: `1.h` changed",
         "1 object: `0.h` changed",
         "1 object: `2.h` changed",
-        "2 objects: 2 other causes (`nvccache explain --json` lists them)",
+        "2 objects: 2 other causes (`nvccache report` lists them)",
     ]
 
 
