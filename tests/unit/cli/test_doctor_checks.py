@@ -135,6 +135,8 @@ def test_doctor_names_damaged_cache_files_and_changes_none(cache_dir, damage):
     cache = Store(cache_dir)
     for content in (b"x" * 5000, b"y" * 5000):
         cache.add_blob(keys.digest_bytes(content), content, compress=content[:1] == b"y")
+    Path(cache_dir, "blob-v1", "aa").mkdir(parents=True)
+    Path(cache_dir, "blob-v1", "aa", "a" * 64).write_text("of an older version")
     object_record.add(["/b/a.o"], ObjectRecord("it is the first", "miss"), cache)
     for path in [path for bucket in store.BUCKETS for path in Path(cache_dir, bucket).glob("*/*")]:
         if damage:

@@ -93,6 +93,35 @@ def test_a_tool_inherits_the_callers_descriptors_and_none_of_nvccache():
     assert done.stdout == b"theirs\n"
 
 
+STOPPED = """
+import signal, subprocess
+from nvccache.machine import process
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+process.raise_on_stop_signals()
+text = "trap 'echo asked' TERM; echo ready; while :; do sleep 0.01; done"
+child = subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE)
+child.stdout.readline()
+signal.raise_signal(signal.SIGHUP)
+try:
+    signal.raise_signal(signal.SIGTERM)
+except process.Interrupted as stop:
+    print(stop.signum, child.stdout.readline(), child.poll())
+signal.raise_signal(signal.SIGINT)
+print(child.wait())
+process.restore_stop_signals()
+signals = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+print(*(int(signal.getsignal(each)) for each in signals), flush=True)
+process.die_of(signal.SIGTERM)
+"""
+
+
+def test_a_stop_signal_asks_tools_to_end_and_a_second_one_kills_them():
+    """Except one that the caller ignores."""
+    done = process.run([sys.executable, "-c", STOPPED], dict(os.environ))
+    assert done.stdout.splitlines() == [b"15 b'asked\\n' None", b"-9", b"0 0 1"], done.stderr
+    assert done.status == -signal.SIGTERM
+
+
 CLOSED = """
 import os
 from nvccache.machine import process

@@ -100,6 +100,8 @@ RECORDED = [
         {"names": {}, "plain": ["inc"]},
     ),
     ({"read": ["copy.h", "inc/a.h"]}, {"links": [("copy.h", "inc/a.h")]}),
+    ({"found": {"link/a.h": FILE, "inc/a.h": FILE}, "read": ["inc/a.h"]}, {"names": {"link": ["+a.h"]}}),
+    ({"found": {"/": FOLDER, "//": FOLDER}}, {"names": {}}),
     # Links and plain directories on the way.
     ({"links": {"link/deep/b.h"}}, {"links": [("link", "inc"), ("link/deep/b.h", "inc/a.h")]}),
     ({"links": {"link/deep/b.h"}}, {"plain": ["link/deep"]}),

@@ -235,7 +235,7 @@ def test_a_log_that_is_torn_or_has_a_hole_is_incomplete(observe):
         ([WHOLE, batch(ROOT, END)[:-1] + b"x"], "its log is damaged"),
         ([batch(ROOT, *start(), "g\t/place/*", END)], "`/place/*`"),
         ([batch(ROOT, *start(), "n 2\t", END)], "the network"),
-        ([batch(ROOT, *start(), "k 425\t", END)], "system call 425"),
+        ([batch(ROOT, *start(), "k 425\t", END)], "system call 425, which is not observed"),
         ([batch(ROOT, *start(), "!\tthe log is too long", END)], "the log is too long"),
         ([batch(ROOT, *start())], "did not report its end"),
         ([batch(ROOT, *start(), "x\t/bin/cat")], "`/bin/cat` did not report its start"),
@@ -249,7 +249,7 @@ def test_a_log_that_is_torn_or_has_a_hole_is_incomplete(observe):
     ],
 )
 def test_incomplete_logs_are_reported_with_their_reason(observe, log, clause):
-    assert clause in observe(*log).incomplete
+    assert observe(*log).incomplete.endswith(clause)
 
 
 def test_a_missing_or_overlong_log_is_incomplete(observe, monkeypatch, tmp_path):

@@ -82,6 +82,12 @@ def test_a_file_read_by_one_stage_replaces_lookups_by_others(place):
     names = {*dict(zip(made.directories, made.names, strict=True))["."]}
     assert "+b.h" in names and "+a.h" not in names
     assert "b.h" in made.plain and "a.h" not in made.plain
+    (place / "inc").mkdir()
+    (place / "inc/c.h").touch()
+    alone = ran(found={"inc/c.h": stat.S_IFREG | 0o644})
+    alone = call.input_record(Observation([alone], set()), subject())
+    assert "inc" in alone.directories
+    assert "inc" not in call.union([alone], ENVIRON, more=["inc/c.h"]).directories
     os.rename("a.h", "moved.h")
     os.symlink("moved.h", "a.h")
     assert ("moved", "a.h") in changes_since(made)
