@@ -26,7 +26,8 @@ from nvccache.store import store
 from nvccache.store.store import Store
 
 LEFT_TO_PYTHON = 99
-_PYTHON = f"#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit {LEFT_TO_PYTHON}\n"
+# It passes the trial of an interpreter that the launcher does not know (python.c).
+_PYTHON = f'#!/bin/sh\n[ "$1" = -ISc ] && exit 7\nprintf \'%s\\n\' "$@"\nexit {LEFT_TO_PYTHON}\n'
 _SCRIPT = 'if __name__ == "__main__":\n    sys.exit(main())\n'
 _NAME = re.compile(r"nvccache-replay=([0-9a-f]{32})\n")
 
