@@ -1,6 +1,6 @@
 """A call that no record answers: from its request through its stages to its records.
 
-compile.py          the call from top to bottom; query.py, one that only answers a question
+compile.py          the call from top to bottom; query.py, a call that compiles nothing
 call.py             Compile, the state of a call, and its intermediate files
 stage_run.py        StageRun, the state of a stage
 attempt.py          its stages, and the delivery of their products and messages in nvcc's order

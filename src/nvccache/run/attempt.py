@@ -4,8 +4,8 @@ Stages end in any order (schedule.py); products and messages are delivered in th
 stages, up to the first that failed. Messages are collected and returned, not printed, so that a call can be
 left to nvcc up to the last moment. Names no tool.
 
-Results may come from text with other line numbers (find_stage.py). If something shows lines, those results
-are forgotten, and the stages concerned are carried out again.
+Results may come from text with other line numbers (find_stage.py). If something shows line numbers, those
+results are forgotten, and their stages are carried out again.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import MakeExecutor, StageRun
 
-# How a release that takes no id of ours might complain.
+# How a release of nvcc that does not accept our module id might complain.
 _OWN_OPTIONS = (b"module id", b"module_id")
-# Messages about the machine, whose trouble may be over a moment later.
+# Messages about problems of the machine, which may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
 
@@ -47,9 +47,9 @@ class LinesMatterError(Exception):
 
 
 def run_stages(call: Compile, slots: Slots) -> Report:
-    """Carry out the stages and deliver what they give.
+    """Carry out the stages and deliver their results.
 
-    Raises OSError for trouble with the scratch directory, LostResultError when a result is lost.
+    Raises OSError for problems with the scratch directory, LostResultError when a result is lost.
     """
     config = call.request.config
     claims = None if config.readonly or config.recache else Claims(call.store.directory)
@@ -62,7 +62,8 @@ def run_stages(call: Compile, slots: Slots) -> Report:
                 if not delivery.advance(schedule):
                     schedule.wait()
             except (LinesMatterError, LostResultError) as reason:
-                # A lost result that was made from other lines cannot be made again from those of this call.
+                # A lost result that was made from text with other lines cannot be made again from this call's
+                # text.
                 if not any(run.has_other_lines for run in call.runs):
                     raise
                 call.note(f"{reason}: compiling again with correct line numbers")
@@ -93,7 +94,7 @@ class Delivery:
         self._next = 0  # the step to deliver next
 
     def check(self, run: StageRun) -> None:
-        """Raise LinesMatterError if a result shows lines of other text, before more stages start."""
+        """Raise LinesMatterError if a result shows line numbers of other text, before more stages start."""
         _log_result(run, self._call)
         if run.tool_run and run.tool_run.path_dependence:
             self.report.leave_to_nvcc = "host_side_output"
@@ -104,12 +105,12 @@ class Delivery:
             )
 
     def advance(self, schedule: Schedule) -> bool:
-        """Deliver the steps that are done; whether there were any."""
+        """Deliver the steps that are done; returns whether there were any."""
         before, steps = self._next, self._call.plan.steps
         while self._next < len(steps) and not self.has_ended:
             step = steps[self._next]
             if isinstance(step, DependencyFile):
-                # Right after preprocessing, like nvcc: it is there even if the compile then fails.
+                # Right after preprocessing, as nvcc does: it exists even if the compile then fails.
                 lists = [self._call.intermediates.passes[path].listed for path in step.preprocessed]
                 rule = products.rule(passes.union(lists), self._call.request.invocation)
                 self._write([Product(step.path, rule)])
@@ -166,7 +167,7 @@ def _products_of(run: StageRun, call: Compile) -> list[Product]:
 
 
 def _is_source_error(stage: Stage, completed: Completed, scratch: str) -> bool:
-    """Whether a tool reported errors in the source and nothing else, so that nvcc would fail the same."""
+    """Whether a tool only reported errors in the source, so that nvcc would fail in the same way."""
     return (
         stage.tool.reports_user_errors
         and completed.status > 0

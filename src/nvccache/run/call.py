@@ -42,8 +42,8 @@ _ON_DISK_ONLY = frozenset({"ii"})  # too large to be worth keeping in memory or 
 class Compile:
     """One call.
 
-    It assumes that line numbers do not matter: results may come from text with other ones. A diagnostic
-    refutes that, and a wrapper that asks for debug information (attempt.py).
+    It assumes that line numbers do not matter: results may come from text with other ones. A diagnostic, or a
+    wrapper that asks for debug information, shows that they do (attempt.py).
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Compile:
         self.since_ns = since_ns  # when the call began
         self.messages = messages  # the driver's own, which come first
         self.cwd = os.getcwd()
-        self.checkout = request.checkout  # in which nvcc gets relative paths, or empty
+        self.checkout = request.checkout  # the checkout in which nvcc gets relative paths, or empty
         self.ignores_lines = not any(stage.lines_matter or stage.kind == OPAQUE for stage in plan.stages)
         self.runs = [StageRun(at, step) for at, step in enumerate(plan.steps) if isinstance(step, Stage)]
-        self.wrapper_effects: set[str] = set()  # in its stages so far, see wrappers.py
+        self.wrapper_effects: set[str] = set()  # effects of wrappers in its stages so far, see wrappers.py
         self.now = CurrentState(environ, request.now)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
         self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns)
-        # By output, one for each stage: held while its outputs are written for another stage.
+        # For each output, a lock of its stage, held while outputs of that stage are written for another.
         self.locks: dict[str, threading.RLock] = {}
         for stage in plan.stages:
             self.locks |= dict.fromkeys((out.path for out in stage.outputs), threading.RLock())
@@ -95,14 +95,14 @@ class Compile:
         return any(run.contains_id for run in self.runs)
 
     def module_id_of(self, stage: Stage) -> bytes:
-        """The module id that a stage reads, or nothing; its unit's first pass is done."""
+        """The module id that a stage reads, or nothing; the first pass of its TU must be done."""
         path = module_id.file_of(stage)
         if path and path not in self._module_ids:
             self._module_ids[path] = self._compose_id(stage)
         return self._module_ids.get(path, b"")
 
     def note_wrapper(self, effects: Iterable[str]) -> None:
-        """Note what a wrapper may have done in one stage: it is likely to do the same in others."""
+        """Note what a wrapper may have done in one stage, as it is likely to do the same in others."""
         self.wrapper_effects.update(effects)
         self.ignores_lines = self.ignores_lines and PLACES not in self.wrapper_effects
 
@@ -140,18 +140,18 @@ class Compile:
         return scratch.hide_paths(text, self.plan.scratch)
 
     def read_by(self, stage: Stage) -> list[str]:
-        """The intermediates a stage reads: those its command names, and files they include."""
+        """The intermediates that a stage reads: those in its command, and those that they include."""
         if stage.kind == OPAQUE:
             return [path for path in self.outputs if self.intermediates.has_digest(path)]
         included = [inner for path in stage.inputs for inner in self.plan.included.get(path, ())]
         return [*stage.inputs, *(included if stage.grammar.may_include else ())]
 
     def input_bytes(self, stage: Stage) -> int:
-        """The size of those of a stage's inputs that are on disk."""
+        """The total size of a stage's inputs that are on disk."""
         return sum(os.path.getsize(path) for path in self.read_by(stage) if os.path.exists(path))
 
     def subject_of(self, stage: Stage) -> Subject:
-        """What the observation of a stage needs to know of it; raises OSError."""
+        """What the observation of a stage needs to know about it; raises OSError."""
         read = [*self.read_by(stage), *filter(None, (module_id.file_of(stage),))]
         program = toolchain.resolve(stage.argv[0], self.environ.get("PATH", ""))
         return Subject(
@@ -168,8 +168,8 @@ class Intermediates:
     """The intermediate files of a call: which are known by digest, and which are on disk.
 
     A stage that hits adds only digests here. A file is written when a stage that reads it has to run. Digests
-    and stored blobs are of the canonical content, with placeholders for the name of the stub file and the
-    module id that it defines; files for tools have the real ones.
+    and stored blobs are those of the canonical content, in which placeholders replace the name of the stub
+    file and the module id that it defines; files for tools contain the real ones.
     """
 
     def __init__(
@@ -194,12 +194,12 @@ class Intermediates:
         return path in self._digests
 
     def meaning_of(self, path: str) -> str:
-        """The digest of a text without its lines, or if unknown, of the whole file; empty if not made."""
+        """The digest of a text without line numbers or, if unknown, of the whole file; may be empty."""
         meaning = self.passes[path].meaning if path in self.passes else ""
         return meaning or self._digests.get(path, "")
 
     def are_absolute(self, paths: Iterable[str]) -> bool:
-        """Whether some of these files are preprocessed text, and it names others by absolute paths only."""
+        """Whether some of these files are preprocessed texts, and these name files only by absolute paths."""
         texts = [self.passes[path] for path in paths if path in self.passes]
         return bool(texts) and all(text.is_absolute for text in texts)
 
@@ -275,10 +275,10 @@ class Intermediates:
         return True
 
     def _stub_name(self, output: Output) -> bytes:
-        """What the placeholder stands for in this output; empty if it has none.
+        """What the placeholder for the stub's name stands for in this output; empty if it has none.
 
         cudafe++'s C++ file includes the stub by its base name; the stub's own line markers contain its path
-        as on cicc's command line.
+        as in cicc's command line.
         """
         if output.role == "stub":
             return os.fsencode(output.path)
@@ -318,10 +318,10 @@ class Report:
         self.is_query = False
         self.stages: list[StageEvent] = []  # `start` is a time by the monotonic clock
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
-        self.remote: RemoteUse | None = None  # its queries of remotes
-        self.to_send: list[tuple[str, str]] = []  # for remotes: bucket and key of each item
-        self.record: Entry | None = None  # of this call, which answers it next time
-        self.reason_against_record = ""  # why there is none, a clause
+        self.remote: RemoteUse | None = None  # its queries to remotes
+        self.to_send: list[tuple[str, str]] = []  # what to send to remotes: bucket and key of each item
+        self.record: Entry | None = None  # the record of this call, which answers it next time
+        self.reason_against_record = ""  # why there is no record, a clause
         self.causes: list[str] = []  # why no record answered the call, the most important first
 
     @property

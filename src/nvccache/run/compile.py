@@ -127,7 +127,7 @@ def _store(request: Request) -> store.Store:
 
 
 def _maintain(cache: store.Store, config: Config, report: Report) -> None:
-    """After a call: list new entries for remotes, mark used ones, log a fault, enforce the size limit."""
+    """After a call: queue entries for remotes, mark others as used, log a fault, enforce the size limit."""
     if config.remote and not config.readonly:
         report.to_send = list(cache.published)
     if cache.is_stale:

@@ -1,10 +1,10 @@
 """Stored dry runs: nvcc's transcript, with an input record of what nvcc was observed to read for it.
 
-Most misses repeat the argv of an earlier call with another source, which a dry run does not read. A dry run
-is stored with a placeholder for the scratch directory, and only by a call that is recorded itself: a script
-that may behave differently next time has no record. It is used only from a
-cache that no other user can write, since its commands are run. A record of a call may be valid in several
-environments; a dry run only in one, since its transcript repeats PATH and other variables for the tools.
+Most misses repeat the argv of an earlier call after the source has changed, which a dry run does not read. A
+dry run is stored with a placeholder for the scratch directory, and only by a call that is recorded itself: a
+script that may behave differently next time has no record. It is only taken from a cache to which no other
+user can write, since its commands are run. A record of a call may be valid in several environments; a dry run
+only in one, since its transcript repeats PATH and other variables for the tools.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class DryRun:
     def _find(self) -> Completed | None:
         """The stored dry run, if nvcc would print the same now.
 
-        None if others may write into the cache: the commands of the transcript are run.
+        None if others may write into the cache, since the commands of the transcript are run.
         """
         config = self._request.config
         if config.recache or not directory.is_private(config.dir):

@@ -1,10 +1,10 @@
 """Finding a stage's result in the store: its keys, and whether the result found is complete.
 
-All that is known of a stage before it runs makes its front key. The record under that key (record.py) holds
-what else the stage was observed to read, and its result. Stages that read a module id have further keys
-with it (module_id.py). Stages that read preprocessed text have two: one from the meaning of the text
-(passes.py), one from its bytes. Where line numbers do not matter, a result without diagnostics is kept under
-the first.
+A stage's front key is made from everything that is known before it runs. The record under that key
+(record.py) contains what else the stage was observed to read, and its result. Stages that read a module id
+have further keys with it (module_id.py). Stages that read preprocessed text have two keys: one from the
+meaning of the text (passes.py), one from its bytes. Where line numbers do not matter, a result without
+diagnostics is stored under the first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ANYWHERE, SAME_ID = "anywhere", "same id"  # the scopes of a result: see module_
 
 
 def make_keys(call: Compile, run: StageRun) -> None:
-    """Make the keys of a stage; raises OSError if its tool or a file it names cannot be read."""
+    """Make the keys of a stage; raises OSError if its tool, or a file that it names, cannot be read."""
     stage = run.stage
     run.components = []
     if not stage.grammar.is_cached:
@@ -57,7 +57,7 @@ def find(call: Compile, run: StageRun) -> Entry | None:
 
 
 def find_remote(call: Compile, run: StageRun) -> Entry | None:
-    """The same from remotes, but not yet accepted; for any thread."""
+    """A result from remotes, not accepted yet; None if there is none. For any thread."""
     remote = call.remote
     if not remote:
         return None
@@ -71,7 +71,7 @@ def find_remote(call: Compile, run: StageRun) -> Entry | None:
 
 
 def accept(call: Compile, stage: Stage, entry: Entry) -> None:
-    """Note among the intermediates what the stage would have written, and the facts about its text."""
+    """Note the intermediates that the stage would have written, and the facts about its text."""
     outputs = dict(entry.result.outputs)
     for output in stage.kept_outputs:
         if output.role in outputs:
@@ -83,7 +83,7 @@ def accept(call: Compile, stage: Stage, entry: Entry) -> None:
 
 
 def make_lookup_keys(call: Compile, run: StageRun) -> Iterator[LookupKey]:
-    """The keys under which a result may be, in the order of trying them."""
+    """The keys under which a result may be stored, in the order of trying them."""
     stage = run.stage
     for key in filter(None, (run.meaning_key, run.front_key)):
         in_directory = (key_in_directory(call, key),) if may_follow_directory(stage) else ()
@@ -102,7 +102,7 @@ def make_lookup_key(call: Compile, stage: Stage, key: str, scope: str) -> Lookup
 
 
 def may_follow_directory(stage: Stage) -> bool:
-    """Whether which files a stage reads may depend on the directory, though its key does not name it."""
+    """Whether the files that a stage reads may depend on the directory although its key does not name it."""
     return stage.tool.is_host_compiler and not stage.grammar.sees_directory
 
 
@@ -117,7 +117,7 @@ def front_key(call: Compile, stage: Stage) -> str:
 
 
 def is_free_of_directory(call: Compile, stage: Stage) -> bool:
-    """Whether the working directory is only joined to relative names, and the stage reads no such names."""
+    """Whether the stage only joins the working directory to relative names, and its texts have none."""
     return stage.grammar.joins_directory and call.intermediates.are_absolute(call.read_by(stage))
 
 
@@ -170,7 +170,7 @@ def _meaning_key(call: Compile, stage: Stage, by_bytes: Sequence[KeyComponent]) 
 
 
 def _dated_sources(call: Compile, stage: Stage) -> list[str]:
-    """The files whose date and size get into the result, found in the stage's inputs."""
+    """The files whose date and size get into the result, as named in the stage's inputs."""
     dated_sources = stage.tool.dated_sources
     if not dated_sources:
         return []

@@ -42,7 +42,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
         return tool_run.path_dependence
     if tool_run.completed.is_cut_short:
         return f"a process that {stage.kind} started may still print messages"
-    # Files beside an object name intermediates, under nvcc with paths that are as random.
+    # Files beside an object contain names of intermediates, which with nvcc are just as random.
     of_objects = {
         out.path for out in stage.outputs if out.role == "object" or not stage.grammar.writes_beside
     }
@@ -50,7 +50,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     directory = os.fsencode(call.plan.scratch)
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
-    own = os.fsencode(f"{call.cwd}//")  # as in preprocessed text; digests of the text leave it out
+    own = os.fsencode(f"{call.cwd}//")  # as in preprocessed text, whose digests leave it out
     sees_directory = stage.grammar.sees_directory or PLACES in tool_run.wrapper
     if not sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"
@@ -73,7 +73,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     ):
         return unchanged_files.CHANGED_MEANWHILE
     modes = [wrappers.unusual_mode(path, stage.kind, call.plan.scratch) for path in tool_run.in_place]
-    # objcopy, which gcc runs, looks whether the file for split debug information exists.
+    # objcopy, which gcc runs, looks up the file for split debug information.
     sought = [path for path in tool_run.in_place if not path.endswith(".dwo")]
     return next(filter(None, modes), wrappers.early_lookup(sought, tool_run.existed, observation))
 
@@ -85,7 +85,7 @@ def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
 
 
 def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
-    """Why the result could not be stored, a clause; empty if it was."""
+    """Store the result; returns why it could not be stored, a clause, or an empty string."""
     stage = run.stage
     printed = tool_run.completed.stdout + tool_run.completed.stderr
     key = run.front_key if printed or PLACES in tool_run.wrapper else run.claim_key

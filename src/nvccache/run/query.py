@@ -1,7 +1,7 @@
 """A query: a call that nvcc answers without compiling (-M, -E, --version).
 
-There are no stages. nvcc runs as it was called, and the record of the call has what that run was observed to
-read. Its answer is a product, even if it goes to standard output.
+There are no stages. nvcc runs with the caller's command line, and the record of the call contains what that
+run was observed to read. Its answer is a product, even if it goes to standard output.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def run_query(request: Request, cache: Store, path: str, watch: Watch, since_ns:
     completed, log = watch.run([request.nvcc, *request.arguments], request.guarded_environ)
     report = Report(scratch.hide_paths(completed.stdout, path), scratch.hide_paths(completed.stderr, path))
     report.status, report.is_query, report.product = completed.status, True, product
-    if completed.status < 0 or (completed.status and log.read().incomplete):  # perhaps since it is observed
+    if completed.status < 0 or (
+        completed.status and log.read().incomplete
+    ):  # perhaps because it was observed
         report.leave_to_nvcc = "odd_failure"
     elif not streams.can_be_written(bool(report.stdout), bool(report.stderr)):
         report.leave_to_nvcc = "query_streams"

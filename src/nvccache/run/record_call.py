@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
-# Between the clock that can be set and the one that cannot, when the call began.
+# The difference between the clock that can be set and the one that cannot, when the call began.
 _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
 # Or joins what a comment separates, or may do so.
 _KEEPS_COMMENTS = ("-C", "-CC", "-Xpreprocessor", "-fdirectives-only", "-wrapper")
@@ -111,9 +111,9 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
 
 
 def _sources_without_messages(call: Compile, report: Report) -> set[str]:
-    """The preprocessed sources, if the result shows comments of none of them; not the toolkit's.
+    """The preprocessed sources, without the toolkit's, if comments in them cannot reach the result.
 
-    Messages quote lines, and a wrapper that is more than a command with further words may read the source.
+    Messages quote lines, and a wrapper that does more than run a command with further words may read them.
     """
     stages = call.plan.stages
     passes_run = [stage for stage in stages if stage.is_preprocessor]
@@ -132,10 +132,10 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
 
 
 def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
-    """Let comments in these sources not count, in the latest first: those are being edited.
+    """Leave comments in these sources out of their digests, the latest sources first: they are being edited.
 
-    They count where a date counts, and in all but one of the sources that differ by comments alone: digests
-    of the others show whether it has become equal to one of them.
+    Comments stay in where a date matters. If sources differ only by comments, they are left out of one of
+    them: the digests of the others show whether it has become equal to one of them.
     """
     paths = paths - {path for path, _ in input_record.dates}
     files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
@@ -172,7 +172,7 @@ def _read_by_dry_run(call: Compile, dry_run: DryRun) -> InputRecord:
 
 
 def _answer(call: Compile, entered: list[tuple[bytes, bool]], report: Report) -> Answer:
-    """The result of the call; `entered` are the files for its dependency file."""
+    """The result of the call; `entered` are the files that its dependency file lists."""
     counted = [stage for stage in report.stages if tool_of(stage.kind).is_counted]
     result = Result((), report.stdout, report.stderr)
     result.seconds = sum(stage.cost for stage in counted)
@@ -193,7 +193,7 @@ def _answer(call: Compile, entered: list[tuple[bytes, bool]], report: Report) ->
 def _scope(call: Compile, answer: Answer, inputs: InputRecord) -> str:
     """How widely the record of a call may be shared, one of direct.py's scopes."""
     stages = call.plan.stages
-    # A wrapper may also choose by paths of outputs and directories, some of which a wider key leaves out.
+    # A wrapper may also choose options by paths of outputs and directories, of which a wider key lacks some.
     if any(stage.wrapper == ANY_WRAPPER for stage in stages):
         return direct.SAME_DIRECTORY + direct.SAME_OUTPUTS
     printed = answer.result.stderr + answer.result.stdout
@@ -224,7 +224,7 @@ def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
     root = _root_of_checkout(call, inputs)
     if not naming and root and not any(os.fsencode(root) in text for text in texts):
         return direct.BELOW_BASE
-    # The same argv gives the same result in any directory, unless something shows or follows this one.
+    # The same argv gives the same result in any directory, unless something contains or depends on this one.
     has_relative_id = call.contains_id and bool(call.checkout)
     shows_directory = has_relative_id or any(os.fsencode(call.cwd) in text for text in texts)
     if shows_directory or input_records.follows_directory(inputs):
@@ -233,10 +233,10 @@ def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
 
 
 def _root_of_checkout(call: Compile, inputs: InputRecord) -> str:
-    """The directory that no result may show for all checkouts below the base directory to have the same one.
+    """The directory that no result may contain if all checkouts are to share it; empty if they cannot.
 
-    Empty if there is none. nvcc gets relative paths; so no absolute name may have led into the checkout,
-    except those that come from PATH.
+    nvcc gets relative paths, so no absolute name may have led into the checkout, except those that come from
+    PATH.
     """
     if not call.checkout:
         return ""
@@ -247,7 +247,7 @@ def _root_of_checkout(call: Compile, inputs: InputRecord) -> str:
 
 
 def _links_in_any_checkout(checkout: str, links: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Links with their targets, of which those in the checkout are relative."""
+    """Links with their targets; targets in the checkout are relative."""
     return [
         (path, os.path.relpath(target) if f"{target}/".startswith(f"{checkout}/") else target)
         for path, target in links

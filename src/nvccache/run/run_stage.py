@@ -1,4 +1,4 @@
-"""Running one stage: writing its inputs to disk before, and reading its outputs after."""
+"""Running one stage: writing its inputs to disk before it starts, and reading its outputs afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
     for output in stage.outputs:
         if not output.is_in_place:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-            if stage.runs_host_compiler:  # nvcc's intermediates are new; a wrapper may look
+            if stage.runs_host_compiler:  # with nvcc, intermediates are new; a wrapper may check
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(output.path)
         if output.begins_as:
@@ -75,7 +75,7 @@ def make_inputs(call: Compile, stage: Stage, handle: Handle | None = None) -> No
     for path in (*read, *read):
         _make(
             call, path, handle
-        )  # twice: rerunning a stage for one can overwrite another with its stored form
+        )  # twice: running a stage again for one can overwrite another with its stored form
 
 
 def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> None:
@@ -93,7 +93,7 @@ def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> None
 
 
 def has_inputs(call: Compile, stage: Stage) -> bool:
-    """Whether no stage has to run again before this one, such as a pass, whose text is not stored."""
+    """Whether this stage can run without running another again, such as a pass, whose text is not stored."""
     return all(map(call.intermediates.can_make, call.read_by(stage)))
 
 
@@ -120,14 +120,14 @@ def _make(call: Compile, path: str, handle: Handle | None) -> None:
 def argv_to_run(call: Compile, stage: Stage) -> list[str]:
     argv = list(stage.argv)
     if stage.grammar.is_cached:
-        # Unless it asks for debug information, a wrapper gets no argument of ours, which it could look at.
+        # A wrapper could look at arguments that we add: it gets none unless it asks for debug information.
         more = ("-g",) if stage.wrapper and call.wrapper_effects == {wrappers.PLACES} else ()
         argv += stage.tool.added_options((*argv, *more), call.plan.scratch)
     return argv
 
 
 def _digests_before(call: Compile, stage: Stage) -> dict[str, str]:
-    """The digests of existing intermediates, which an opaque command may change in place."""
+    """The digests of the intermediates that exist, since an opaque command may change them in place."""
     if stage.kind != OPAQUE:
         return {}
     paths = [path for path in {*call.outputs, *stage.inputs} if os.path.isfile(path)]
@@ -142,7 +142,7 @@ def _adopt_changes(call: Compile, stage: Stage, before: dict[str, str]) -> None:
 
 
 def take_in(call: Compile, stage: Stage) -> None:
-    """Read a stage's outputs among the intermediates, with the facts about its text; raises OSError."""
+    """Add a stage's outputs to the intermediates, with the facts about its text; raises OSError."""
     for output in stage.kept_outputs:
         if stage.grammar.writes_beside and not os.path.exists(output.path):
             continue  # see wrappers.path_dependence
@@ -157,7 +157,7 @@ def _outputs_with_digests(call: Compile, stage: Stage) -> list[Output]:
 
 
 def facts_of(content: bytes, cache: Store, is_recaching: bool = False) -> Pass:
-    """The facts about the text of a pass, from a memo keyed by all that they follow from.
+    """The facts about the text of a pass, from a memo if there is one for this text.
 
     Memos hit often: editing a comment or adding an unused macro does not change the text.
     """

@@ -1,14 +1,14 @@
 """Which stage runs when, and where its result comes from.
 
 A stage is looked up in the cache directory as soon as everything that it reads is known. If its result is not
-there, one job at a time gets it, on a thread of its own that mostly waits:
+there, these jobs try to get it, one at a time, each on a thread of its own that mostly waits:
 
     a query of remote caches
     waiting for another process that runs the stage now (store/locks.py)
     an executor, if one is set and no core is idle here (remote_execution/executor.py)
     its tool, which needs a slot and enough memory (machine/slots.py)
 
-Results are stored while there is nothing else to do, after the stages that need them have started.
+Results are stored when there is nothing else to do: after the stages that need them have started.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 
 _LONG_SECONDS = 0.5  # long compared with a query of a remote
 _POLL_FOR_SLOTS_SECONDS = 0.1
-_POLL_SECONDS = 0.02  # for claims of other processes
+_POLL_SECONDS = 0.02  # between looks at claims of other processes
 _CLEANING_SECONDS = 1.0  # how long a tool may take to remove its temporary files
 
 
 class Job:
-    """Work for one stage outside the main thread: a result, none, or an error when it has ended."""
+    """Work for one stage outside the main thread. When it has ended, it has a result, none, or an error."""
 
     def __init__(self, run: StageRun, work: Work, release: Callable[[], None]) -> None:
         self.run = run
-        self.release = release  # what it holds, such as a slot
+        self.release = release  # releases what it holds, such as a slot
         self.handle = Handle()
         self.result: Entry | ToolRun | None = None
         self.error: BaseException | None = None
         self._work = work
 
     def start(self, ended: queue.SimpleQueue[Job]) -> None:
-        """Start the thread, which can fail under a limit of memory or processes."""
+        """Start the thread; this can fail if memory or processes are limited."""
         self.thread = threading.Thread(target=self._do, args=(ended,), daemon=True)
         self.thread.start()
 
@@ -99,7 +99,7 @@ class Schedule:
         self._is_full = False  # whether the last request for a slot failed
 
     def advance(self) -> None:
-        """Look up all stages that can be, and start those that have no result while there are slots."""
+        """Look up all stages that can be looked up; while there are slots, start those without a result."""
         self._is_full, has_changed = False, True
         while has_changed:
             has_changed = False
@@ -118,7 +118,7 @@ class Schedule:
     def wait(self) -> None:
         """Wait until a job ends, or until a slot may be free.
 
-        Raises errors of the job, and RuntimeError instead of waiting forever; nvcc runs the call then.
+        Raises errors of the job, and RuntimeError instead of waiting forever: then nvcc runs the call.
         """
         needs_slot = any(map(self._needs_slot, self._call.runs))
         if not self._jobs and not needs_slot:
@@ -132,7 +132,7 @@ class Schedule:
                 self._end(job)
 
     def begin_again(self) -> None:
-        """Forget the results made from text with other line numbers, and what was made from them."""
+        """Forget the results made from text with other line numbers, and all that were made from these."""
         self._call.ignores_lines = False
         self._store_all()
         forgotten: list[StageRun] = []
@@ -149,7 +149,7 @@ class Schedule:
         self.delivered_up_to = 0
 
     def finish(self) -> None:
-        """Store what has not been stored, and end what is not needed any more."""
+        """Store what has not been stored, and end what is no longer needed."""
         self._store_all()
         self.stop()
 
@@ -165,13 +165,13 @@ class Schedule:
             self._executor.close()
 
     def can_be_looked_up(self, run: StageRun) -> bool:
-        """Whether all that have to be done before it are, except stages that will not run."""
+        """Whether all stages that have to be done before it are done, except those that will not run."""
         before = self._before[run]
         if run.number > self._limit or any(
             other.state != State.DONE and other.number < self._limit for other in before
         ):
             return False
-        # One that stays in order may read products, which have to be delivered before.
+        # A stage that stays in order may read products, which have to be delivered before.
         return not run.stage.grammar.stays_in_order or all(
             other.number < self.delivered_up_to for other in before
         )
@@ -189,10 +189,13 @@ class Schedule:
                 each for each in self._call.runs if each.stage.is_preprocessor and each.number < end
             )
         if module_id.file_of(stage):
-            # Not all passes: cudafe++, which finds most errors, can run before those for the device.
+            # It does not wait for all passes: cudafe++, which finds most errors, can run before those for the
+            # device.
             first = module_id.first_pass_of(self._call.plan, stage)
             before.update([self._by_output[first.outputs[0].path]] if first else [])
-        if stage.wrapper == ANY_WRAPPER:  # it may use the same file as another, one after the other
+        if (
+            stage.wrapper == ANY_WRAPPER
+        ):  # it may use the same file as another, so they run one after the other
             same = [each for each in earlier if each.stage.wrapper == ANY_WRAPPER]
             before.update(each for each in same if each.stage.is_preprocessor == stage.is_preprocessor)
         return before
@@ -205,7 +208,7 @@ class Schedule:
         return run.state == State.READY and not run.job and run.number < self._limit
 
     def _look_up(self, run: StageRun) -> bool:
-        """Look a stage up in the cache directory; whether it hit. If it does not, remotes are queried."""
+        """Look a stage up in the cache directory; returns whether it hit. If not, remotes will be queried."""
         is_first = run.state == State.WAITING
         if is_first:
             find_stage.make_keys(self._call, run)
@@ -221,15 +224,15 @@ class Schedule:
     def _reads_quick_output(self, run: StageRun) -> bool:
         """Whether a stage reads the output of another, not a pass, that has just run in a short time.
 
-        No cache had that one's result, so none is likely to have this one's, and a query takes long compared
-        with what it could save. Where the other took long a query is made: an edit of host code, for example,
-        does not change device code.
+        No cache had the other's result, so none is likely to have this one's, and a query takes long compared
+        with what it could save. If the other took long, a query is worth it: an edit of host code, for
+        example, does not change device code.
         """
         makers = [maker for maker in self._makers(run) if not maker.stage.is_preprocessor]
         return any(maker.tool_run and maker.tool_run.completed.seconds < _LONG_SECONDS for maker in makers)
 
     def _start(self, run: StageRun) -> bool:
-        """Start a job for a stage, if there is a slot; whether its result was found instead."""
+        """Start a job for a stage, if there is a slot; returns whether its result was found instead."""
         slot = self._take_slot(run)
         sent = None
         if self._executor and not (slot and slot.pool_slot) and run_stage.has_inputs(self._call, run.stage):
@@ -255,7 +258,7 @@ class Schedule:
                 self._begin(run, functools.partial(_wait_for, claim, run), claim.close)
                 return False
             run.claim = claim
-            if claim and self._look_up(run):  # stored since it was looked up
+            if claim and self._look_up(run):  # another process has stored it meanwhile
                 release()
                 return True
         if slot:
@@ -366,7 +369,7 @@ class Schedule:
             self._keep_or_release(slot)
 
     def _keep_or_release(self, slot: Slot) -> None:
-        # A slot outside the pool is not kept: a better one may have become free.
+        # A slot that holds none of the pool's is not kept: a better one may have become free.
         if slot.is_own and slot.pool_slot and not self._spare:
             self._spare = slot
         else:

@@ -1,6 +1,6 @@
-"""The state of one stage of a call: its keys, its result, and who is working on it.
+"""The state of one stage of a call: its keys, its result, and the job that is getting the result.
 
-Unaware of slots, other processes and the store.
+Knows nothing about slots, other processes and the store.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """One run of a stage's tool, and what was observed of it; its outputs are among the intermediates."""
+    """One run of a stage's tool, and what was observed; the intermediates have its outputs."""
 
     completed: Completed
-    log: Log | None = None  # of a run here
-    executor: str = ""  # for display, if another machine has run it
-    was_cached: bool = False  # whether the executor had the result; `completed.cpu` is then of its run
+    log: Log | None = None  # the log of a run on this machine
+    executor: str = ""  # its name for display, if another machine ran the tool
+    was_cached: bool = False  # whether the executor had the result: `completed.cpu` is then the earlier run's
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
     existed: frozenset[str] = frozenset()  # those of them that existed before
     path_dependence: str = ""  # why the path of its object may have mattered, a clause; see wrappers.py
@@ -59,30 +59,34 @@ class StageRun:
         self.state = State.WAITING
 
         # Set by find_stage.make_keys.
-        self.front_key = ""  # from the bytes of its inputs; empty for a stage that is not cached
-        self.meaning_key = ""  # from its text without line numbers; empty if it reads no text
-        self.is_keyed_by_meaning = False  # whether a result without diagnostics is kept under the meaning key
+        self.front_key = ""  # made from the bytes of its inputs; empty for a stage that is not cached
+        self.meaning_key = ""  # made from its text without line numbers; empty if it reads no text
+        self.is_keyed_by_meaning = (
+            False  # whether a result without diagnostics is stored under the meaning key
+        )
         self.components: list[KeyComponent] | None = None  # of the front key
         self.text: tuple[str, ...] = ()  # digests of the preprocessed text that it reads
         self.dated_files: list[str] = []  # files whose date and size are in its keys
 
-        # Its result, and what the record of the call needs to know of it.
-        self.entry: Entry | None = None  # from a cache
-        self.tool_run: ToolRun | None = None  # or from a run
+        # Its result, and what the record of the call needs to know about it.
+        self.entry: Entry | None = None  # if the result comes from a cache
+        self.tool_run: ToolRun | None = None  # if it comes from a run
         self.completed: Completed | None = None
         self.input_record: InputRecord | None = None
-        self.contains_id = False  # whether it may contain the module id, and with it names of products
-        self.record_name = ""  # of the stored result (record.Entry.name)
+        self.contains_id = (
+            False  # whether the result may contain the module id, and so depend on names of products
+        )
+        self.record_name = ""  # the name of the stored result's entry (record.Entry.name)
         self.reasons_against_record: list[str] = []  # why the call gets no record, clauses
         self.event: StageEvent | None = None  # set when the call has ended
 
-        # Who makes it.
-        self.job: Job | None = None  # gets its result now
+        # Where it comes from.
+        self.job: Job | None = None  # the job that is getting its result now
         self.may_share = True  # whether to wait for other processes that run the same
         self.claim: Claim | None = None
         self.ran_elsewhere = False  # whether another process ran it
-        self.started = 0.0  # when its tool first ran, or it was found, by the monotonic clock
-        self.slot_number = -1  # of the slot it ran in
+        self.started = 0.0  # when its tool first ran or its result was found, by the monotonic clock
+        self.slot_number = -1  # the number of the slot in which it ran
         self.stays_here = False  # whether it must not be sent to another machine again
         self.why_here = ""  # why it ran here although it was sent: a code of the event log
 
@@ -107,7 +111,7 @@ class StageRun:
 
     @property
     def wrapper_effects(self) -> tuple[str, ...]:
-        """What its run, now or earlier, showed of its wrapper (wrappers.py)."""
+        """What its run, now or earlier, showed about its wrapper (wrappers.py)."""
         if self.tool_run:
             return self.tool_run.wrapper
         return tuple(self.entry.result.wrapper) if self.entry else ()
@@ -127,7 +131,7 @@ class Executor:
     """Other machines that run stages; for the main thread of one call."""
 
     def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
-        """What runs the stage there, and releases what is reserved for that; None if it has to run here."""
+        """A job that runs the stage there, and what releases its reservation; None if it has to run here."""
         raise NotImplementedError
 
     def note_end(self, run: StageRun) -> None:
@@ -138,6 +142,6 @@ class Executor:
 
 
 if TYPE_CHECKING:
-    # Gets a result, on a thread of its own; None if there is none.
+    # A job gets a result, on a thread of its own; None if there is none.
     Work = Callable[[Handle], Entry | ToolRun | None]
     MakeExecutor = Callable[[Compile], Executor]

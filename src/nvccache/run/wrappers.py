@@ -4,9 +4,9 @@ A wrapper is a script or program of the user's that starts the compiler, perhaps
 compiler's options say what its results may contain. Those that a wrapper adds are learned from its runs: the
 observer's log has the compiler's argv. What a run showed is stored with its result.
 
-    PLACES      an option may have the result name lines and the working directory, as `-g` does
-    UNKNOWN     it may be anything: the log shows no compiler, several, or one in another directory, or the
-                wrapper itself looked at an intermediate
+    PLACES      an option may put line numbers and the working directory into the result, as `-g` does
+    UNKNOWN     the options may be any: the log shows no compiler, several, or one in another directory, or
+                the wrapper itself looked at an intermediate
 
 A pass comes first and shows what to expect; the run of the compile decides (attempt.py, publish_stage.py).
 
@@ -18,8 +18,8 @@ paths that it contains, and to scripts that choose options by it. Hence
     any other wrapper           writes in place: with nvcc's path, in nvcc's order, and stored for that path
                                 and directory only
 
-Options on nvcc's command line with such effects are known (host.py). If a run in the scratch directory shows
-others, for example of a configuration file, nvcc runs the call.
+For options on nvcc's command line, such effects are known (host.py). If a run in the scratch directory shows
+others, for example from a configuration file, nvcc runs the call.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DERIVED_NAME = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 
 
 def mark_wrappers(plan: Plan, environ: Mapping[str, str]) -> Plan:
-    """The plan, each stage with the kind of wrapper that it starts; raises OSError."""
+    """The plan, in which each stage has the kind of wrapper that it starts; raises OSError."""
     kinds = {stage.argv[0]: "" for stage in plan.stages if stage.runs_host_compiler}
     kinds = {name: _kind_of(name, environ) for name in kinds}
 
@@ -65,7 +65,7 @@ def mark_wrappers(plan: Plan, environ: Mapping[str, str]) -> Plan:
 
 
 def _kind_of(name: str, environ: Mapping[str, str]) -> str:
-    """A wrapper that only starts a compiler with further options does nothing else that could matter."""
+    """The kind of a wrapper: plain if it only starts a compiler with further options."""
     if toolchain.is_compiler(name, environ):
         return ""
     started, *options = shell_text.command_started(toolchain.resolve(name, environ.get("PATH", ""))) or [""]
@@ -80,7 +80,7 @@ def _kind_of(name: str, environ: Mapping[str, str]) -> str:
 
 
 def effects_of(stage: Stage, argv: Sequence[str], log: Log, intermediates: Sequence[str]) -> tuple[str, ...]:
-    """What a wrapper may have done in this run of a stage; nothing if there is none."""
+    """What a wrapper may have done in this run of a stage; nothing without a wrapper."""
     if not stage.wrapper:
         return ()
     observation = log.read()
@@ -107,7 +107,7 @@ def is_in_place(plan: Plan) -> bool:
 
 
 def is_left_to_nvcc(plan: Plan) -> bool:
-    """Whether a path may matter of an object that is to be discarded."""
+    """Whether the object is to be discarded, but its path may matter to a wrapper."""
     wrapped = any(stage.wrapper for stage in plan.stages if _objects(stage))
     return os.devnull in plan.products and (wrapped or is_in_place(plan))
 
@@ -147,7 +147,7 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
 
 
 def unusual_mode(path: str, kind: str, directory: str) -> str:
-    """A clause if an object's mode is not that of a new file, since a wrapper has set it; else empty.
+    """A clause if an object's mode is not that of a new file, so that a wrapper has set it; else empty.
 
     Creates a file in `directory`, which must be nvccache's own, to compare with; raises OSError.
     """
@@ -169,7 +169,7 @@ def early_lookup(objects: Iterable[str], existed: Collection[str], observation: 
 
 
 def was_written_by(signatures_then: Mapping[str, Signature], observation: Observation) -> bool:
-    """Whether these files are the stage's own: other processes may write to the same path.
+    """Whether the stage itself wrote these files: other processes may write to the same paths.
 
     Each must be a file that a tool was observed to create, unchanged since its signature was taken.
     """
@@ -189,7 +189,7 @@ def _objects(stage: Stage) -> list[Output]:
 
 
 def _in_place(stage: Stage) -> Stage:
-    """The stage with nvcc's own argv, if its object is or becomes a regular file."""
+    """The stage with nvcc's own argv, if its object is a regular file, or will be one."""
     argv, outputs = stage.argv, []
     for output in stage.outputs:
         is_written = output in _objects(stage) or stage.grammar.writes_beside
@@ -200,7 +200,7 @@ def _in_place(stage: Stage) -> Stage:
             outputs.append(output)
     if argv == stage.argv:
         return stage
-    # Options may have been added that make the object name the working directory.
+    # The wrapper may have added options that put the working directory into the object.
     with_paths = replace(stage.grammar, sees_directory=True, sees_names=True, sees_output_names=True)
     grammar = replace(with_paths, stays_in_order=True)
     return replace(stage, grammar=grammar, argv=argv, outputs=tuple(outputs))
