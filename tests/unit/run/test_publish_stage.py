@@ -63,7 +63,7 @@ def test_a_link_whose_line_table_may_hold_dates_is_not_stored(
     )
     for is_first in (True, False):
         assert ("nvlink" in stages(toolkit.compile())) == (is_first or runs)
-        reason = "the line information of nvlink holds dates"
+        reason = "the line information of nvlink contains dates"
         assert (reason in toolkit.last_record().reason_against_record) == runs
 
 
