@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from nvccache import environment
 from nvccache.observation.observed_process import COMPILERS, Process
@@ -33,8 +33,9 @@ OF_SHELLS = frozenset(  # used by shells themselves
 _IGNORED = (
     rb"(?<!\w)(?:"
     + b"|".join(sorted((name.encode() for name in environment.OF_OTHERS - {"_"}), reverse=True))
-    + rb")|(?<=[\"'{])_(?=[\"'}])"
+    + rb")|(?<=[\"'{])_(?=[\"'}])|(?<=\$)_(?!\w)"
 )
+_PREVIOUS_DIRECTORY = rb"~-|\bcd\s+(?:-[LP]\s+)?[\"']?-(?![\w-])"
 
 
 def text_of(path: str) -> bytes:
@@ -93,9 +94,10 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
     return found
 
 
-def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
+def ignored_variables_in(texts: Collection[bytes]) -> set[str]:
     """The variables that environment.WHOLE leaves out, but that these texts name."""
-    return {name.decode() for text in texts for name in re.findall(_IGNORED, text)}
+    names = {name.decode() for text in texts for name in re.findall(_IGNORED, text)}
+    return names | {"OLDPWD" for text in texts if re.search(_PREVIOUS_DIRECTORY, text)}
 
 
 def changing_variable(texts: Iterable[bytes]) -> str:

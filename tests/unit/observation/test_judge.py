@@ -274,3 +274,10 @@ def test_normally_ignored_variables_are_inputs_of_a_script_that_names_them(name)
     assert judge.variables_of(process("sh", "-c", f"eval ${{{name}}}"), {}, False) == {WHOLE, name}
     assert judge.variables_of(process("wrapper", f"x['{name}']"), {}, False) == {WHOLE, name}
     assert judge.variables_of(process("wrapper", "for _ in x", f"X{name}"), {}, False) == {WHOLE}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("x=~-/y", "OLDPWD"), ("cd -", "OLDPWD"), ("cd x", ""), ("x=$_", "_"), ("x=$_y", "")]
+)
+def test_normally_ignored_variables_are_inputs_of_a_script_that_uses_them_in_short(text, name):
+    assert judge.variables_of(process("sh", "-c", f"{text}; eval x"), {}, False) == {WHOLE, name} - {""}
