@@ -88,6 +88,6 @@ def found_on(search_path: str, name: str) -> str:
     """The path of a program on a search path, or empty."""
     for directory in search_path.split(":"):
         path = os.path.join(directory or ".", name)
-        if is_program(path):
+        if os.access(path, os.X_OK) and is_program(path):  # the first is fast where there is nothing
             return path
     return ""

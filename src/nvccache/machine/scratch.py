@@ -148,17 +148,18 @@ def remove(path: str) -> None:
 
     Does not use `shutil.rmtree`, since importing shutil loads the archive modules.
     """
-    with contextlib.suppress(FileNotFoundError):
-        for _, folders, files, descriptor in os.fwalk(path, topdown=False):
-            for name in files:
-                _try(os.unlink, name, descriptor)
-            for name in folders:
-                _try(os.rmdir, name, descriptor)
-                _try(os.unlink, name, descriptor)  # a link to a directory
-    _try(os.rmdir, path, None)
-    _try(os.rmdir, os.path.dirname(path), None)
-
-
-def _try(removing: Callable[..., None], name: str, descriptor: int | None) -> None:
+    _remove_folder(path)
     with contextlib.suppress(OSError):
-        removing(name, dir_fd=descriptor)
+        os.rmdir(os.path.dirname(path))
+
+
+def _remove_folder(path: str) -> None:
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False):
+                _remove_folder(entry.path)
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+    with contextlib.suppress(OSError):
+        os.rmdir(path)

@@ -41,14 +41,16 @@ def of_stage(
     left out of their digests. Raises OSError if its tool or one of its files cannot be read.
     """
     program = toolchain.program_of(stage.argv[0], environ)
+    is_known = is_known_by_content(stage, program)
+    where = () if is_known else (program, os.path.realpath(program))
     found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
-        ("tool", tuple(tool_parts(stage, program, store))),
+        ("tool", (toolchain.digest_of_program(program, store), *where)),
         ("arguments", stage.key_argv),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
     ]
-    if is_known_by_content(stage, program):
+    if is_known:
         # A record names libraries of the toolkit that was used: another one must have the same libraries.
         own = loader.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
@@ -72,14 +74,11 @@ def _visible_names(stage: Stage) -> list[str]:
     return names
 
 
-def tool_parts(stage: Stage, program: str, store: Store) -> list[str]:
-    """What identifies the tool, including its path if the tool finds files relative to itself."""
-    digest = toolchain.digest_of_program(program, store)
-    return [digest] if is_known_by_content(stage, program) else [digest, program, os.path.realpath(program)]
-
-
 def is_known_by_content(stage: Stage, program: str) -> bool:
-    """Whether keys identify a stage's tool by content, wherever it is: not a script. Raises OSError."""
+    """Whether keys identify a stage's tool by content, wherever it is. Raises OSError.
+
+    Not a script, nor a tool that finds files relative to itself.
+    """
     return stage.tool.is_located_anywhere and elf.is_elf(program)
 
 

@@ -44,6 +44,7 @@ FEATURES = "features"  # the class of the processor, by which libm chooses funct
 # What a cache of the loader has for a library; the subject is `PATH:NAME`, of ld.so.cache and the library.
 LIBRARIES = "libraries"
 CACHE_OF_LOADER = "/etc/ld.so.cache"
+_loader_caches: dict[Signature | None, bytes] = {}  # each is read once
 # Lines of /proc/self/status that describe the caller.
 _STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 _CPUINFO = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
@@ -305,11 +306,14 @@ def _libraries_named(name: str) -> str:
 
     It does not cover their order, which only matters if a directory has moved in ld.so.conf.
     """
-    try:
-        with open(CACHE_OF_LOADER, "rb") as stream:
-            content = stream.read()
-    except OSError:
-        return ""
+    signature = signatures.signature_of(CACHE_OF_LOADER)
+    if signature not in _loader_caches:
+        try:
+            with open(CACHE_OF_LOADER, "rb") as stream:
+                _loader_caches[signature] = stream.read()
+        except OSError:
+            return ""
+    content = _loader_caches[signature]
     ending = b"/" + os.fsencode(name) + b"\0"
     paths = set()
     at = content.find(ending)

@@ -30,18 +30,14 @@ def missing_program(names: Sequence[str], environ: Mapping[str, str]) -> str:
 
 def digest_of_program(path: str, store: Store) -> str:
     """The digest of an executable's content, or its memo; raises OSError."""
-    real_path = os.path.realpath(path)
-    signature = signatures.signature_of(real_path)
+    signature = signatures.signature_of(path)
     if signature is None:
-        raise FileNotFoundError(f"no file `{real_path}`")
-    memo_key = keys.key_of("tool", [("file", (real_path, signatures.to_text([signature])))])
+        raise FileNotFoundError(f"no file `{path}`")
+    memo_key = keys.key_of("tool", [("file", (path, signatures.to_text([signature])))])
     digest = store.find_memo(memo_key)
     if not digest:
-        digest = keys.digest_file(real_path)
-        if (
-            signatures.is_settled(signature, time.time_ns())
-            and signatures.signature_of(real_path) == signature
-        ):
+        digest = keys.digest_file(path)
+        if signatures.is_settled(signature, time.time_ns()) and signatures.signature_of(path) == signature:
             store.add_memo(memo_key, digest)
     return digest
 
