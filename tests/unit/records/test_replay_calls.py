@@ -199,7 +199,8 @@ def test_the_launcher_starts_python_with_the_callers_signals_and_standard_input(
     own.environ["PWD"] = str(place)  # or the shell would set it
     assert record(own, compiler)
     Path("out/a.d").mkdir()
-    python.write_text("#!/bin/sh\n[ -e /proc/self/fd/0 ] && exec grep -E '^Sig(Blk|Ign)' /proc/self/status\n")
+    answer = "[ -e /proc/self/fd/0 ] && exec grep -E '^Sig(Blk|Ign)' /proc/self/status"
+    python.write_text(f'#!/bin/sh\n[ "$1" != -ISc ] || exit 7\n{answer}\n')
     argv = ["sh", "-c", 'trap "" PIPE; exec "$@"', "sh", *own.front, *ARGUMENTS]
     done = subprocess.run(argv, env=own.environ, check=True, capture_output=True)
     blocked, ignored = (int(line.split(b":")[1], 16) for line in done.stdout.splitlines())
