@@ -74,7 +74,9 @@ NAVIGATION = {
     "Development": ["CONTRIBUTING"],
 }
 # Below CONTRIBUTING, folded in the navigation.
-DEVELOPMENT = [f"development/{page}" for page in ("architecture", "extending", "testing", "glossary")]
+DEVELOPMENT = [
+    f"development/{page}" for page in ("architecture", "extending", "testing", "glossary", "style")
+]
 # On the home page: a title, what it is about, and the page.
 CARDS = (
     ("Start", "Install it, and compile something twice.", "tutorial/first-build"),

@@ -25,7 +25,7 @@ NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads ins
 
 REMOTE_TEXT = """\
 `NVCCACHE_REMOTE` holds one or more URLs, separated by blanks, as in `s3://pr-123/nvccache,rw s3://main/nvccache`.
-nvccache writes to a remote only if its URL ends with `,rw`. All but directories need the extra `remote`.
+All but directories need the extra `remote`.
 Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
 [How to set one up](../how-to/remote.md).
 """
