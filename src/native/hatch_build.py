@@ -51,7 +51,7 @@ _PARTS: dict[str, tuple[str, str, tuple[tuple[str, ...], ...], int]] = {
 _LOSSES = {
     "launcher": "no replays, and no compile where Python cannot start",
     "redirect": "an nvcc that is a script runs without the cache",
-    "observer": "the tools of compiles are not observed: there are no direct hits",
+    "observer": "the tools of compiles are not observed: nvcc runs every call",
     "class-check": "no stage can be sent to other machines",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 from nvccache.store import event_line, store
@@ -31,6 +32,17 @@ def test_doctor_finds_nothing_wrong_on_a_working_machine(workspace: Workspace) -
     assert not any(state == "bad" for found in lines.values() for state, _ in found)
     assert workspace.counters().outcome == "miss"
     assert not (workspace.cache / store.RECORD).exists()
+
+
+def test_doctor_compares_no_object_that_nvcc_made_itself(workspace: Workspace) -> None:
+    """The object of each run of nvcc is another one."""
+    report = json.loads(examine(workspace, "--json", NVCC_APPEND_FLAGS="-v").stdout)
+    compiles = {each["topic"]: (each["state"], each["text"]) for each in report["findings"][-2:]}
+    assert list(compiles) == ["plain nvcc", "nvccache"]
+    state, text = compiles["nvccache"]
+    assert state == "note" and re.fullmatch(
+        r"bypass in .*: the call asks nvcc to print its commands \(-v\)", text
+    )
 
 
 def test_doctor_prints_one_json_object(workspace: Workspace) -> None:

@@ -217,7 +217,8 @@ def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypa
     (tmp_path / "notes").write_text("launcher: not built: no room\nobserver: not built: error: too odd\n")
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
     found = list(doctor.check_installation())[-1]
-    assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd",))
+    fix = "to fix it: install nvccache again, with a C compiler at hand"
+    assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd", fix))
 
 
 def test_doctor_shows_an_outage_of_remote_execution(cache_dir, own_pool, monkeypatch):
