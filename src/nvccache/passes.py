@@ -25,26 +25,27 @@ from nvccache.files import keys
 from nvccache.store import sections
 from nvccache.values import dataclass
 
+# Expressions are compiled where they are used: a call whose passes are all in the cache needs none.
 # Everything that reads its line or its file's name, such as std::source_location, is declared with these.
 _BUILTIN = b"__builtin_"
 _POSITION_READERS = tuple(_BUILTIN + name for name in (b"source_location", b"LINE", b"FILE", b"COLUMN"))
 # What may begin a raw string, with its delimiter; a quotation mark is found faster than `R"`.
-_RAW_STRING = re.compile(rb'"(?<=R")(?=([^()\\\s]{0,16})\()')
+_RAW_STRING = rb'"(?<=R")(?=([^()\\\s]{0,16})\()'
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
 # A stretch of system headers: from entering, or returning to, one to entering, or returning to, another file.
-_ENTERS_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12] 3(?: 4)?\n')
-_LEAVES_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12](?: 4)?\n')
+_ENTERS_SYSTEM = rb'\n# \d+ "[^\n]*" [12] 3(?: 4)?\n'
+_LEAVES_SYSTEM = rb'\n# \d+ "[^\n]*" [12](?: 4)?\n'
 # A mark before text says what kind of file it is from: the sum of 1 main file, 2 system header, 4 C linkage.
 _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
 _VERBATIM = b"\x028 "
 _SHORTEST_STRETCH = 2048  # bytes
-_FIRST_MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
-_FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
+_FIRST_MARKER = rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)'
+_FIRST_LINE = rb'\n# 1 "([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ 0-9]*)'
 # The preprocessor's pseudo-files have no text.
-_RELATIVE = re.compile(rb'\n# \d+ "(?!/|<built-in>"|<command-line>")')
-_DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )')
+_RELATIVE = rb'\n# \d+ "(?!/|<built-in>"|<command-line>")'
+_DIRECTORY = rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )'
 # The text of one file after a line marker, with the marker's quoted name and flags; or the text of system
 # headers, with their markers but without such a name.
 _Piece = tuple[bytes, bytes]
@@ -60,7 +61,7 @@ def meaning_of(text: bytes) -> str:
     first = _MARKER.match(text)
     main = first[2] if first else b'""'
     pieces = list(_pieces(text, main))
-    if _RAW_STRING.search(text) and (
+    if re.search(_RAW_STRING, text) and (
         _has_raw_string(text, b"\n# ") or any(_has_raw_string(body, b"\n") for body, where in pieces if where)
     ):
         return ""
@@ -79,7 +80,7 @@ def _has_raw_string(text: bytes, part: bytes) -> bool:
 
     Text that only looks like the beginning of a raw string counts, too.
     """
-    for opened in _RAW_STRING.finditer(text):
+    for opened in re.finditer(_RAW_STRING, text):
         end = text.find(b")" + opened[1] + b'"', opened.end())
         if end < 0 or text.find(part, opened.end(), end) >= 0:
             return True
@@ -92,10 +93,11 @@ def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
     System headers are most of a text and rarely edited: a whole stretch of them is one piece, including its
     markers, which saves most of the time.
     """
+    entering, leaving = re.compile(_ENTERS_SYSTEM), re.compile(_LEAVES_SYSTEM)
     done = position = 0
-    while entered := _ENTERS_SYSTEM.search(text, position):
+    while entered := entering.search(text, position):
         start = entered.start()
-        left = _LEAVES_SYSTEM.search(text, entered.end() - 1)
+        left = leaving.search(text, entered.end() - 1)
         position = left.start() if left else len(text)
         if position - start < _SHORTEST_STRETCH:
             continue  # such as a header that its include guard skips
@@ -174,9 +176,9 @@ def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
 
     A name may occur as both: gcc marks a line of a system header as the user's if it expands a user's macro.
     """
-    source = _FIRST_MARKER.match(preprocessed)
+    source = re.match(_FIRST_MARKER, preprocessed)
     found = {(unescaped(source[1]), False): None} if source else {}
-    for marker in _FIRST_LINE.finditer(preprocessed):
+    for marker in re.finditer(_FIRST_LINE, preprocessed):
         # Such as the working directory, a marker for debug information.
         is_directory = marker[1].endswith(b"/")
         if not is_directory and not marker[1].startswith(b"<"):
@@ -191,7 +193,7 @@ def union(passes: Iterable[Sequence[tuple[bytes, bool]]]) -> list[tuple[bytes, b
 
 def are_absolute(preprocessed: bytes) -> bool:
     """Whether all names in markers are absolute paths."""
-    return not _RELATIVE.search(b"\n" + preprocessed[:1024]) and not _RELATIVE.search(preprocessed)
+    return not any(re.search(_RELATIVE, text) for text in (b"\n" + preprocessed[:1024], preprocessed))
 
 
 def without_directory(preprocessed: bytes) -> bytes:
@@ -200,7 +202,7 @@ def without_directory(preprocessed: bytes) -> bytes:
     Another marker follows it directly. The marker only matters for debug information, which the tool that
     reads this text generates itself.
     """
-    directory = _DIRECTORY.match(preprocessed)
+    directory = re.match(_DIRECTORY, preprocessed)
     return preprocessed[: directory.end(1)] + preprocessed[directory.end() :] if directory else preprocessed
 
 
