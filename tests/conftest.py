@@ -17,6 +17,7 @@ from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, mak
 
 # So that a failure shows what differed.
 pytest.register_assert_rewrite("scenarios.support.both_ways", "scenarios.same_result.sameness")
+os.umask(0o022)  # with 002, what tests make could be changed by the user's group, and is not trusted
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -87,7 +87,7 @@ class Toolkit:
         self.work = folder / "work"
         self.work.mkdir()
         (folder / "bin").mkdir()
-        (folder / "tmp").mkdir(0o700)
+        (folder / "tmp").mkdir()
         self.nvcc = str(folder / "bin" / "nvcc")
         self.status = folder / "status"
         self.transcript = folder / "transcript"

@@ -178,4 +178,7 @@ def make_workspace(tmp_path: Path, nvcc: str) -> Workspace:
         "PATH": f"{Path(nvcc).parent}:{os.environ['PATH']}",
         "LC_ALL": "C",
     }
+    libraries = Path(nvcc).parents[1] / "lib"
+    if (libraries / "libcudart_static.a").exists() and not libraries.with_name("lib64").exists():
+        environ["LIBRARY_PATH"] = str(libraries)  # where wheels put them: nvcc 13.0 looks in lib64
     return Workspace(directory, nvcc, environ)

@@ -42,7 +42,7 @@ def test_a_signal_that_the_caller_ignores_is_ignored(workspace: Workspace, tmp_p
     argv = f'trap "" HUP; exec "{sys.executable}" -m nvccache "$@"'
     toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
     ptxas = toolkit / "bin/ptxas"
-    wrap(ptxas, ptxas.resolve(), before="pid=$(ps -o ppid= -p $$); kill -HUP $pid")
+    wrap(ptxas, ptxas.resolve(), before="kill -HUP $PPID")
     result = workspace.run(["sh", "-c", argv, "sh", workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS])
     assert (result.status, result.stderr) == (0, b"")
     assert (workspace.directory / "a.o").exists()

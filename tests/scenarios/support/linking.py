@@ -106,8 +106,7 @@ def link(workspace: Workspace, objects: Sequence[str], mode: Sequence[str]) -> N
     """Device link and executable; then each object's kernels must be in there and be registered."""
     workspace.write("main.cpp", "int main() { return 0; }\n")
     toolkit = toolkit_of(workspace)
-    libraries = [f"-L{toolkit}/{name}" for name in ("lib64", "lib")]
-    options = [*HOST_OPTIONS, "-cudart=shared", *libraries]
+    options = [*HOST_OPTIONS, *where_libraries_are(workspace)]
     if not any(
         (toolkit / name).glob("libcudart.so*") for name in ("lib64", "lib", "targets/x86_64-linux/lib")
     ):

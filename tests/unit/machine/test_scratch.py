@@ -151,7 +151,7 @@ UNSAFE += [_of_another_user] if os.geteuid() == 0 else []
 @pytest.mark.parametrize("spoil", UNSAFE)
 def test_scratch_directories_are_in_the_cache_if_others_could_exchange_those_in_tmpdir(tmp_path, spoil):
     temporary, cache = tmp_path / "tmp", tmp_path / "cache"
-    temporary.mkdir(0o700)
+    temporary.mkdir()
     environ = {"TMPDIR": str(temporary)}
     assert Path(scratch.choose(environ, str(cache))).parents[1] == temporary
     spoil(temporary)

@@ -252,8 +252,9 @@ def test_a_call_that_stops_ends_tools_and_what_they_have_started():
     while len(family) < 3:
         family = process.process_tree(os.getpid())
     schedule.stop()
-    with contextlib.suppress(FileNotFoundError):
-        assert Path(f"/proc/{family[-1]}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while not Path(f"/proc/{family[-1]}/stat").read_text().rpartition(") ")[2].startswith("Z"):
+            time.sleep(0.01)
 
 
 def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch):
