@@ -185,7 +185,7 @@ int chdir(const char *path)
     int error = (int)-raw_call(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0);
 
     if (error != EFAULT)
-        ADD('a', path, error, X_OK);  /* before the call, after which paths count from elsewhere */
+        ADD('r', path, error); /* before the call, after which paths count from elsewhere; it shows where links lead */
     observer_has_moved = 1;
     return real(path);
 }

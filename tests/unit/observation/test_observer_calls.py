@@ -55,7 +55,7 @@ LOOKUPS = {
     "syscall(SYS_statx, AT_FDCWD, FILE, 0, STATX_TYPE, &more)": "found",
     "execl(FILE, FILE, (char *)NULL)": "denied",
     'dlopen("./" FILE, RTLD_NOW)': "found",
-    "if (!fork()) _exit(chdir(PLACE))": "found",
+    "if (!fork()) _exit(chdir(PLACE))": "found links",
 }
 # Nothing was there before, and something is now; or else there was something, and it is as it was.
 MAKING = {
