@@ -266,7 +266,9 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
             needed.update(*(included.get(path, ()) for path in stage.inputs))
         if stage.kind == OPAQUE:
             if needed & (written - readable):
-                return Bypass("unexplained", f"nothing keeps {min(needed & (written - readable))}")
+                return Bypass(
+                    "unexplained", f"the content of {min(needed & (written - readable))} is not kept"
+                )
             readable |= needed  # it may read or write any file it names
             objects = {path for option, path in pairwise(stage.argv) if option == "-o" and path in needed}
             if objects & written:

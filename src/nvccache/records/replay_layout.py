@@ -141,7 +141,8 @@ def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> by
 
 
 def blobs_in(record: bytes) -> list[str]:
-    """The digests of the blobs that a record restores; raises ValueError for damage or another content."""
+    """The digests of the blobs that a replay record restores; raises ValueError unless it is one,
+    undamaged."""
     from nvccache.files import keys
 
     is_whole = record.startswith(MAGIC + keys.sum_bytes(record[SUMMED_FROM:]))

@@ -127,7 +127,8 @@ def options_of(
         options["endpoint"] = f"{remote.scheme}://{remote.host}:{remote.port}"
         if remote.user or remote.password:
             options |= {"username": remote.user, "password": remote.password}
-        # nginx and others create parent collections on PUT; some lack PROPFIND, which creating them needs.
+        # nginx and others create parent collections on PUT; some lack PROPFIND, which is needed to create
+        # them.
         return ("webdav", {**options, "disable_create_dir": "true"}) if for_writing else ("http", options)
     if remote.scheme in ("redis", "memcached"):
         transport = "redis" if remote.scheme == "redis" else "tcp"

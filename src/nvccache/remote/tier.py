@@ -98,7 +98,7 @@ class Tier:
         """Start a thread for a new request unless there are enough; False if there is none at all."""
         if self._threads < _THREADS:
             try:
-                # A daemon: a hanging server may keep it busy until the process ends, and longer.
+                # A daemon thread: if a server hangs, the thread must not keep the process from ending.
                 threading.Thread(target=self._serve, daemon=True).start()
                 self._threads += 1
             except RuntimeError:

@@ -130,7 +130,7 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
         if not output.destination:
             stem = os.fsencode(os.path.splitext(output.path)[0])
             if re.search(re.escape(stem) + _DERIVED_NAME, content):
-                return f"the object of {stage.kind} names files named after it"
+                return f"the object of {stage.kind} refers to files named after it"
             continue
         directory = os.path.dirname(output.path)
         extra = {*os.listdir(directory)} - {os.path.basename(output.path)}

@@ -185,7 +185,7 @@ class Store:
             self._remove(name)
 
     def rely_on(self, digest: str) -> None:
-        """Add a blob that is not read to the files on which this call rests."""
+        """Count a blob among the files on which this call rests, without reading it."""
         name = self.name(BLOB, digest)
         self.used[name] = self.used[name + COMPRESSED] = None
 

@@ -13,7 +13,7 @@ _OUTPUTS = {"-o": "cubin", "--output-file": "cubin"}
 _ONLY_CHECKS = "-arch=compute_"
 _VERSION = rb"(?m)^\s*\.version\s+(\d+)\.(\d+)"
 _FILE = rb'(?m)^\s*\.file\s+\d+\s+"([^"\n]*)"'
-_FIRST_VERSION_WITHOUT_DATES = (9, 5)  # of PTX: that of CUDA 13.5
+_FIRST_VERSION_WITHOUT_DATES = (9, 5)  # the PTX version of CUDA 13.5
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
