@@ -356,7 +356,7 @@ def _is_stream(path: str) -> bool:
 
 
 def _is_below_plain_directory(path: str) -> bool:
-    """Whether a path below /dev or /proc leads to ordinary files: into /dev/shm, or out by /proc/self/cwd."""
+    """Whether a path below /dev or /proc leads to ordinary files, as /dev/shm and /proc/self/cwd do."""
     real_path = os.path.realpath(path)
     return real_path.startswith("/dev/shm/") or not real_path.startswith(("/dev/", "/proc/"))
 

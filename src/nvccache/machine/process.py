@@ -323,8 +323,8 @@ def start_detached(
     """Run a module of ours in a background process; returns whether it could be started.
 
     Make, Ninja, CI jobs and `$(...)` wait for all processes that hold their pipes, locks or jobserver, or are
-    in their process group. The new process does not, and is in a group of its own. It inherits only the
-    descriptors in `pass_fds`.
+    in their process group. The new process holds none of these, and has a group of its own. It inherits only
+    the descriptors in `pass_fds`.
     """
     import subprocess
 

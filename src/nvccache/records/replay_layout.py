@@ -141,8 +141,7 @@ def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> by
 
 
 def blobs_in(record: bytes) -> list[str]:
-    """The digests of the blobs that a replay record restores; raises ValueError unless it is one,
-    undamaged."""
+    """The digests of the blobs that a record restores; raises ValueError unless it is undamaged."""
     from nvccache.files import keys
 
     is_whole = record.startswith(MAGIC + keys.sum_bytes(record[SUMMED_FROM:]))

@@ -31,8 +31,8 @@ _SECONDS = 2.0  # how long a call waits for all its remotes together
 class TieredStore(Store):
     """A store whose blobs may also be on remotes, for one call; thread-safe.
 
-    Records of remotes are only queried on request: that takes a while, in which some callers can do other
-    work.
+    Records of remotes are only queried on request, since that takes a while; some callers do other work
+    meanwhile.
     """
 
     __slots__ = ("_tier",)

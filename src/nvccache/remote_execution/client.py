@@ -26,7 +26,7 @@ _SLOWEST_BYTES = 1 << 20  # per second: extends the timeout of a transfer
 # A stage has a few small blobs, which go in one message, below the usual limit of 4 MiB. Others are streams.
 _SMALL_BYTES = 1 << 16
 _CHUNK = 1 << 20
-_LARGEST = 1 << 32  # bytes of an output
+_LARGEST = 1 << 32  # the most bytes of an output
 
 
 @dataclass(frozen=True, slots=True)

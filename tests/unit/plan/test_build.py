@@ -171,7 +171,7 @@ NOT_PLANNED = {
     ),
     "an unknown tool reads one": (
         [*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:]],
-        "nothing keeps /s/a.cudafe1.gpu",
+        "the content of /s/a.cudafe1.gpu is not kept",
     ),
     "a producer comes after its reader": (
         [HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE],
