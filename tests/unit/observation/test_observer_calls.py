@@ -81,6 +81,8 @@ REMOVING = {
     "renameat(AT_FDCWD, FILE, AT_FDCWD, NEW)",
     "open(FILE, O_TRUNC | O_WRONLY)",
 }
+# What fails, and not because of what has the name.
+REFUSED = {"link(PLACE, NEW)", 'rename(PLACE, PLACE "/within")'}
 CHANGING = {
     "chmod(FILE, 0600)",
     "fchmodat(AT_FDCWD, FILE, 0600, 0)",
@@ -109,6 +111,7 @@ HARMLESS = {
     "clock_gettime(CLOCK_MONOTONIC, &moment)",
     "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &moment)",
     "fstat(0, &status)",
+    'if (!fstat(open(".", O_TMPFILE | O_WRONLY, 0600), &status) && !(status.st_mode & 0600)) abort()',
 }
 UNOBSERVABLE = {
     'glob("*", 0, NULL, &found)': "look up",
@@ -130,7 +133,7 @@ UNOBSERVABLE = {
 PATHS = """
     found files others denied absent links listed written removed updated permissions
 """.split()
-TABLES = (LOOKUPS, MAKING, REMOVING, CHANGING, QUESTIONS, HARMLESS, UNOBSERVABLE)
+TABLES = (LOOKUPS, MAKING, REMOVING, REFUSED, CHANGING, QUESTIONS, HARMLESS, UNOBSERVABLE)
 ROWS = {statement: number for number, statement in enumerate(row for table in TABLES for row in table)}
 PROGRAM = """\
 #define _GNU_SOURCE
@@ -244,6 +247,13 @@ def test_removing_an_existing_file_is_observed(run, observe):
     for statement in REMOVING:
         found = sets_with(process, statement, "FILE") or sets_with(process, statement, "PLACE")
         assert found & {"absent", "removed"} == {"absent"}, statement
+
+
+def test_a_refused_change_is_observed_as_denied(run, observe):
+    make(run, REFUSED, "PLACE")
+    process = observe(REFUSED)
+    for statement in REFUSED:
+        assert "denied" in sets_with(process, statement, "PLACE", "NEW"), statement
 
 
 def test_changing_mode_owner_or_dates_of_a_file_is_observed(run, observe):
