@@ -122,7 +122,7 @@ class Invocation:
     option_files: tuple[str, ...]  # of --options-file
     host_flags: tuple[str, ...]  # from -Xcompiler and forwarding
     dryrun_arguments: tuple[str, ...]  # for `nvcc --dryrun`
-    threads: int  # of -t; 0 if not given, or as many as there are CPUs
+    threads: int  # the value of -t; 0 if it is not given, and for "as many as there are CPUs"
     dependencies: Dependencies | None
 
     @property

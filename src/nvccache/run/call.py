@@ -71,7 +71,7 @@ class Compile:
         self.now = CurrentState(environ, request.now)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
-        self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
+        self._module_ids: dict[str, bytes] = {}  # by the file from which each is read
         self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns)
         # For each output, a lock of its stage, held while outputs of that stage are written for another.
         self.locks: dict[str, threading.RLock] = {}
