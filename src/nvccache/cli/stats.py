@@ -218,7 +218,7 @@ def _headline(statistics: Figures, root: str, last: Sequence[Event]) -> list[str
 
 
 def table(groups: Sequence[Figures], by: str) -> list[str]:
-    """One line for each group, with a head."""
+    """A header line, and one line for each group."""
     counted = "stages" if by == "architecture" else "calls"
     rows = [f"{counted:>9}{'hits':>9}{'sent':>9}{'spent':>14}{'saved':>14}  {by}"]
     for group in groups:

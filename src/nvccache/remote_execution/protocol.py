@@ -118,7 +118,7 @@ class Connection:
             call.cancel()
 
     def request(self, path: str, request: Any, response: Any, seconds: float) -> Any:
-        """The message of class `response` that answers a request, or an iterable of requests."""
+        """The answer, a message of class `response`, to one request or to an iterable of requests."""
         (answer,) = self.read(path, request, response, seconds)
         return answer
 
