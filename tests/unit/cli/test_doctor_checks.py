@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import unprivileged
 from nvccache import config
 from nvccache.cli import cache_checks, doctor
+from nvccache.cli.install import install_command
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
@@ -167,6 +169,7 @@ def programs(tmp_path, cache_dir):
 def check_path(programs, *names, **variables):
     environ = {**os.environ, "PATH": ":".join(str(programs / name) for name in names), **variables}
     (found,) = doctor.check_path(config.load(environ), environ, f"{programs}/cuda/nvcc")
+    assert found.topic == "on PATH"
     return found
 
 
@@ -199,13 +202,14 @@ def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixe
     found = doctor.check_build(str(programs))
     command = "".join(found.fix).partition("=")[0]
     assert (found.state, command) == (state, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER" * (state != GOOD))
+    assert found.topic == "build"
 
 
 def test_doctor_offers_no_fix_without_cuda_and_rejects_a_directory_without_a_cmake_cache(programs):
     assert doctor.check_build(str(programs)).state == BAD
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/bin/c++\n")
     found = doctor.check_build(str(programs))
-    assert (found.state, found.fix) == (ODD, ())
+    assert (found.state, found.topic, found.fix) == (ODD, "build", ())
 
 
 def test_doctor_reports_a_wrong_setting_with_its_fix(cache_dir):
@@ -214,11 +218,11 @@ def test_doctor_reports_a_wrong_setting_with_its_fix(cache_dir):
 
 
 def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypatch):
-    (tmp_path / "notes").write_text("launcher: not built: no room\nobserver: not built: error: too odd\n")
+    (tmp_path / "notes").write_bytes(b"launcher: not built: no room\nobserver: not built: error: too \xff\n")
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
     found = list(doctor.check_installation())[-1]
     fix = "to fix it: install nvccache again, with a C compiler at hand"
-    assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd", fix))
+    assert (found.state, found.details) == (ODD, ("observer: not built: error: too \udcff", fix))
 
 
 def test_doctor_shows_an_outage_of_remote_execution(cache_dir, own_pool, monkeypatch):
@@ -228,3 +232,67 @@ def test_doctor_shows_an_outage_of_remote_execution(cache_dir, own_pool, monkeyp
     outages.begin(outages.OF_EXECUTOR.format(doctor.endpoint.parse("grpc://h:1").identity), "full", "no room")
     _, found = doctor.check_executor(settings)
     assert found.state == ODD and found.text.endswith(": no room")
+
+
+def test_doctor_without_an_nvcc_compiles_nothing_and_shows_how_to_get_one(nvccache, own_pool, monkeypatch):
+    monkeypatch.setattr(doctor.discovery, "find_nvcc", lambda environ, configured: None)
+    document = nvccache.json("doctor", PATH="/nowhere")
+    assert [each["topic"] for each in document["findings"]] == [
+        "version", "launcher", "observer", "nvcc", "cache",
+    ]  # fmt: skip
+    found = document["findings"][3]
+    assert (found["state"], document["is_bad"]) == (BAD, True)
+    assert found["fix"] == [install_command("toolkit")]
+    document = nvccache.json("doctor", PATH="/nowhere", NVCCACHE_NVCC="nvcc-1")
+    assert document["findings"][3]["fix"] == ["unset NVCCACHE_NVCC"]
+
+
+SAMPLE = """#!/bin/sh
+[ -z "$NVCCACHE_LOG" ] && [ "$NVCCACHE_STRICT" = 1 ] || exit 9
+case "$1$3" in -keepkeep | -c-o) ;; *) exit 8 ;; esac
+for object; do :; done
+{act}
+"""
+
+
+@pytest.mark.parametrize(
+    ("nvcc", "ours", "expected"),
+    [
+        (
+            "cat probe.cu >$object",
+            "",
+            [
+                (GOOD, "plain nvcc", "compiles in TIME", ()),
+                (GOOD, "nvccache", "miss in TIME, the object is nvcc's", ()),
+                (ODD, "and again", "bypass (link) in TIME, the object is nvcc's", ()),
+            ],
+        ),
+        ("echo one; echo two >&2; exit 3", "", [(BAD, "plain nvcc", "cannot compile:", ("two", "one"))]),
+        ("exit 3", "", [(BAD, "plain nvcc", "cannot compile:", ("status 3",))]),
+        (
+            "cat probe.cu >$object",
+            "echo >probe.o; exit",
+            [
+                (GOOD, "plain nvcc", "compiles in TIME", ()),
+                (BAD, "nvccache", "its object differs from nvcc's: please report this", ()),
+            ],
+        ),
+    ],
+    ids=["good", "failing nvcc", "silently failing nvcc", "wrong object"],
+)
+def test_doctor_compiles_a_sample_plainly_and_twice_through_the_cache(
+    tmp_path, monkeypatch, nvcc, ours, expected
+):
+    for name, text in (("nvcc", SAMPLE.format(act=nvcc)), ("nvccache", f'#!/bin/sh\n{ours}\nexec "$@"\n')):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    recorded, waited = iter([Event("miss"), Event("bypass", "link")]), []
+    monkeypatch.setattr(doctor, "launcher", lambda: str(tmp_path / "nvccache"))
+    monkeypatch.setattr(doctor.events, "newest", lambda cache: iter([next(recorded)]))
+    monkeypatch.setattr(doctor.time, "sleep", waited.append)
+    environ = {**os.environ, "NVCCACHE_LOG": "/mine"}
+    found = list(doctor._compiles(str(tmp_path / "nvcc"), environ))
+    texts = [re.sub(r"in [\d.]+ m?s", "in TIME", each.text) for each in found]
+    states = [(each.state, each.topic, text, each.details) for each, text in zip(found, texts, strict=True)]
+    assert states == expected
+    assert waited == [doctor._SETTLED] * len(found)

@@ -32,8 +32,14 @@ def test_install_links_nvcc_to_the_launcher_and_prints_the_path_line(nvccache, f
     path, program = folder / "nvcc", os.path.join(os.path.dirname(sys.executable), "nvccache")
     assert os.readlink(path) == install.launcher() == program
     assert is_ours(path) and os.listdir(folder) == ["nvcc"]
-    assert f"linked `{path}` to `{program}`" in output and f'export PATH={folder}:"$PATH"' in output
-    assert f"-DCMAKE_CUDA_COMPILER_LAUNCHER={program}" in output
+    assert output.splitlines() == [
+        f"linked `{path}` to `{program}`",
+        "",
+        "Put it first on PATH, so that builds find it before the real nvcc:",
+        f'  export PATH={folder}:"$PATH"',
+        "CMake needs no shim, except for device links:",
+        f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={program} ...",
+    ]
     printed = nvccache.json("install", str(folder), PATH=f"{tmp_path}/cuda")
     assert printed == {"shim": str(path), "nvcc": f"{tmp_path}/cuda/nvcc", "cmake_launcher": program}
 
