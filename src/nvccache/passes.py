@@ -71,7 +71,7 @@ def meaning_of(text: bytes) -> str:
 def _reads_position(text: bytes) -> bool:
     at = text.find(_BUILTIN)
     while at >= 0 and not text.startswith(_POSITION_READERS, at):
-        at = text.find(_BUILTIN, at + 1)
+        at = text.find(_BUILTIN, at + len(_BUILTIN))
     return at >= 0
 
 

@@ -123,6 +123,37 @@ def test_missing_credentials_do_not_mean_anonymous_access():
         assert "authorization" not in server.requests[0].lower()
 
 
+AZURE = {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k", "AZURE_STORAGE_SAS_TOKEN": "?t"}
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "expected"),
+    [
+        ("http://u:w@h:1/p", {}, "http / endpoint=http://h:1 password=w root=/p username=u"),
+        ("https://h", {}, "http / endpoint=https://h:443 root=/"),
+        ("redis://:w@h/2?ttl=9", {"REDISCLI_AUTH": "x"},
+         "redis / db=2 default_ttl=9s endpoint=redis://h:6379 password=w root=/"),
+        ("redis://h?prefix=p", {"REDISCLI_AUTH": "x"},
+         "redis / db=0 endpoint=redis://h:6379 password=x root=/p"),
+        ("memcached://h:2", {"REDISCLI_AUTH": "x"}, "memcached / endpoint=tcp://h:2 root=/"),
+        ("ghac:///p", {}, "ghac / root=/p version=nvccache"),
+        ("azblob://c/p", AZURE, "azblob / account_key=k account_name=a container=c"
+         " endpoint=https://a.blob.core.windows.net root=/p sas_token=t"),
+        ("gs://b/p?anonymous=1&endpoint=http://e", {},
+         "gcs / bucket=b disable_vm_metadata=true endpoint=http://e root=/p skip_signature=true"),
+        ("s3://b/p", {"AWS_DEFAULT_REGION": "two", "AWS_ENDPOINT_URL": "http://e"},
+         "s3 / bucket=b disable_ec2_metadata=true endpoint=http://e region=two root=/p"),
+        ("s3://b?profile=me&virtual_host=1&ec2=1", {},
+         "s3 / bucket=b enable_virtual_host_style=true profile=me region=us-east-1 root=/"),
+    ],
+)  # fmt: skip
+def test_a_url_and_variables_give_the_options_of_the_client(url, environ, expected):
+    remote, environ = remote_url.parse(url)[0], {**NO_CREDENTIALS, **environ}
+    service, options = object_store.options_of(remote, environ)
+    shown = [f"{name}={value}" for name, value in sorted(options.items())]
+    assert " ".join([service, "/", *shown]) == expected
+
+
 @pytest.mark.parametrize(
     ("url", "option"),
     [("s3://b?ec2=1", "disable_ec2_metadata"), ("gs://b?metadata=1", "disable_vm_metadata")],

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 
 import pytest
 
 from nvccache.toolkit import discovery
 from nvccache.toolkit.discovery import find_nvcc, is_real, release_of
+
+IN_WHEELS = discovery._in_wheels
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +84,14 @@ def test_newest_toolkit_and_then_the_wheels_are_found_outside_of_path(make_nvcc,
     assert find_nvcc({"PATH": "/nowhere"}) == wheel
     monkeypatch.setattr(discovery.glob, "glob", lambda pattern: toolkits)
     assert find_nvcc({"PATH": "/nowhere"}) == toolkits[-1]
+
+
+def test_the_wheels_have_nvcc_in_each_folder_of_a_namespace_package(tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nvidia"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / name) for name in ("one", "two", "three")])
+    assert list(IN_WHEELS()) == []
+    for name in ("one/nvidia/cu13", "two/nvidia/cu13", "three/nvidia"):
+        (tmp_path / name).mkdir(parents=True)
+    importlib.invalidate_caches()
+    assert list(IN_WHEELS()) == [f"{tmp_path}/{name}/nvidia/cu13/bin/nvcc" for name in ("one", "two")]
