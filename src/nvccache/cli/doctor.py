@@ -242,6 +242,5 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
             if not expected:
                 yield Finding(GOOD, title, f"compiles in {seconds}")
                 continue
-            reason = f" ({call.reason})" if call.reason else ""
-            text = f"{call.outcome}{reason} in {seconds}, the object is nvcc's"
+            text = f"{call.outcome} in {seconds}, the object is nvcc's"
             yield Finding(GOOD if call.outcome == expected else ODD, title, text)

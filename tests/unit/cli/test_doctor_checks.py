@@ -264,7 +264,7 @@ for object; do :; done
             [
                 (GOOD, "plain nvcc", "compiles in TIME", ()),
                 (GOOD, "nvccache", "miss in TIME, the object is nvcc's", ()),
-                (ODD, "and again", "bypass (link) in TIME, the object is nvcc's", ()),
+                (ODD, "and again", "bypass in TIME: of_tomorrow", ()),
             ],
         ),
         ("echo one; echo two >&2; exit 3", "", [(BAD, "plain nvcc", "cannot compile:", ("two", "one"))]),
@@ -286,7 +286,7 @@ def test_doctor_compiles_a_sample_plainly_and_twice_through_the_cache(
     for name, text in (("nvcc", SAMPLE.format(act=nvcc)), ("nvccache", f'#!/bin/sh\n{ours}\nexec "$@"\n')):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    recorded, waited = iter([Event("miss"), Event("bypass", "link")]), []
+    recorded, waited = iter([Event(), Event("miss"), Event("bypass", "of_tomorrow")]), []
     monkeypatch.setattr(doctor, "launcher", lambda: str(tmp_path / "nvccache"))
     monkeypatch.setattr(doctor.events, "newest", lambda cache: iter([next(recorded)]))
     monkeypatch.setattr(doctor.time, "sleep", waited.append)
