@@ -17,6 +17,7 @@ and 12 and clang 14.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
@@ -293,6 +294,7 @@ def looks_for_product(process: Process, product: str, *, existed: bool) -> bool:
     return any(os.path.basename(one) == name and _with_real_directory(one) == path for one in observed)
 
 
+@functools.cache  # each call has a directory of its own
 def _own(scratch: str) -> tuple[str, ...]:
     return (scratch + "/", os.path.realpath(scratch) + "/", *_HARMLESS_OUTPUTS)
 
