@@ -134,15 +134,16 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
 def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
     """Leave comments in these sources out of their digests, the latest sources first: they are being edited.
 
-    Comments stay in where a date matters. If sources differ only by comments, they are left out of one of
-    them: the digests of the others show whether it has become equal to one of them.
+    Comments stay in where a date matters, and in files that are equal. If sources differ only by comments,
+    they are left out of one of them: digests of the others show whether it has become equal to one of them.
     """
     paths = paths - {path for path, _ in input_record.dates}
     files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
+    digests = input_record.digests
     sources = [
         (signature[3], index, path, signature)
         for index, (path, kind, signature) in enumerate(files)
-        if kind == SOURCE and path in paths
+        if kind == SOURCE and path in paths and digests.count(digests[index]) == 1
     ]
     code: dict[str, int] = {}
     rest = comments.LARGEST

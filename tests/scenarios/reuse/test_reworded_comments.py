@@ -72,3 +72,11 @@ def test_headers_that_become_equal_count_as_changed(workspace: Workspace, search
     date = (workspace.directory / "d/g.h").stat().st_mtime_ns
     os.utime(workspace.directory / "h.h", ns=(date, date))
     assert rebuild(workspace, "-c", "a.cu", search, "d").outcome != "direct_hit"
+
+
+def test_empty_headers_that_were_only_touched_are_a_direct_hit(workspace: Workspace) -> None:
+    empty = dict.fromkeys(("d/e.h", "e.h"), "")
+    put(workspace, {**FILES, **empty, "a.cu": '#include "d/e.h"\n#include "e.h"\n' + SOURCE})
+    rebuild(workspace, "-c", "a.cu")
+    put(workspace, empty)
+    assert rebuild(workspace, "-c", "a.cu", product="b.o").outcome == "direct_hit"
