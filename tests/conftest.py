@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, mak
 # So that a failure shows what differed.
 pytest.register_assert_rewrite("scenarios.support.both_ways", "scenarios.same_result.sameness")
 os.umask(0o022)  # with 002, what tests make could be changed by the user's group, and is not trusted
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background and its children ignore it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -366,12 +366,9 @@ def test_strict_mode_shows_a_failed_start_of_python(environment, tmp_path):
     assert done.returncode == 1 and b"ModuleNotFoundError" in done.stderr
 
 
-def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path, request):
+def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path):
     """At any time of the start: by the signal, and without a word."""
     (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\nexec sleep 20\n")
-    # What a shell starts by `&` ignores it, and so would what is started here.
-    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
     for milliseconds in range(0, 45, 7):
         environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DISABLE": "1"}
         words = [f"{environment}/bin/nvccache", "nvcc"]

@@ -40,7 +40,6 @@ class Held:
         {act}
 
 sys.argv = ["nvccache", "--version"]
-signal.signal(signal.SIGINT, signal.default_int_handler)
 shim.role()
 process.raise_on_stop_signals()
 Held()

@@ -98,7 +98,6 @@ static int looks_up(long number, const long *a, long result)
 #endif
     case SYS_faccessat: ADD_AT('a', (int)a[0], PATH(1), error, a[2]); return 1;
     case SYS_readlinkat: ADD_AT('l', (int)a[0], PATH(1), error); return 1;
-    case SYS_getdents64: ADD_AT('d', (int)a[0], "", error); return 1;
     default: return looks_up_as_before(number, a, error, descriptor);
     }
 }

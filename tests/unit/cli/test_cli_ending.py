@@ -22,10 +22,8 @@ from nvccache.store import event_line
 from nvccache.store.store import Store
 from sample_events import event
 
-# A test run in the background ignores SIGINT, and so would its children.
 PROGRAM = """
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv[0] = "nvccache"
 from nvccache import shim
 from nvccache.store import eviction

@@ -193,16 +193,6 @@ static int keeps_errno(void)
     return syscall(SYS_openat, AT_FDCWD, "nowhere", O_RDONLY) != -1 || errno != ENOENT ? 4 : 0;
 }
 
-static int load(const char *name)
-{
-    void *library = dlopen(name, RTLD_NOW);
-
-    if (!library)
-        return 1;
-    dlclose(library);
-    return 0;
-}
-
 static int fill_the_log(void)
 {
     char name[3000];
@@ -235,6 +225,18 @@ static int end(const char *how)
     return 7;
 }
 
+static int load(const char *name, const char *how)
+{
+    void *library = dlopen(name, RTLD_NOW);
+
+    if (!library)
+        return 1;
+    if (how)
+        return end(how);
+    dlclose(library);
+    return 0;
+}
+
 int main(int count, char **words)
 {
     const char *what = count > 1 ? words[1] : "";
@@ -260,7 +262,7 @@ int main(int count, char **words)
     if (!strcmp(what, "errno"))
         return keeps_errno();
     if (!strcmp(what, "load"))
-        return load(words[2]);
+        return load(words[2], words[3]);
     if (!strcmp(what, "fill"))
         return fill_the_log();
     if (!strcmp(what, "end"))

@@ -118,13 +118,14 @@ def test_clock_queries_are_marked_as_before_or_after_opening_the_input(run, prog
     assert found.processes[0].questions == {("sysconf", 0), ("time", is_input)}
 
 
-def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path):
+@pytest.mark.parametrize("how", ["", "_exit", "quick_exit"])
+def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path, how):
     """By the DT_RUNPATH of the program, not of the observer; it is recorded even if it is unloaded."""
     (tmp_path / "empty.c").write_text("")
     (tmp_path / "libraries").mkdir()
     library = compile_c(tmp_path / "empty.c", tmp_path / "libraries" / "libown.so", "-shared")
     program = compile_c(SOURCE, tmp_path / "loads", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/libraries")
-    found = complete(run(program, "load", "libown.so"))
+    found = complete(run(program, "load", "libown.so", *filter(None, [how])), 7 if how else 0)
     assert library in found.processes[0].loaded
     assert found.processes[0].loaded.keys() >= {os.path.realpath(program)}
     assert not [path for path in found.processes[0].loaded if "observer.so" in path]

@@ -149,7 +149,6 @@ def test_a_missing_package_or_directory_is_logged_without_an_outage(place, own_p
 
 PROGRAM = """
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which jobs in the background ignore
 from nvccache import remote_url
 from nvccache.machine import slots
 from nvccache.remote.tier import Tier
