@@ -71,7 +71,7 @@ _NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
 KERNEL_PATHS = ("/dev/", *GENERATED_FILES)
 _INHERITED = (0, *range(3, 20))  # as in observer/input.c
 _SELF = r"/proc/(?:self|thread-self)"
-_FRONT_ENDS = ("cudafe++", "cicc")
+_FRONT_ENDS = "cudafe++ cicc".split()
 _DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
 _FURTHER_DESCRIPTOR = rf"{_DESCRIPTORS}/+(?![012](?!\d))\d.*"
 _STREAM = rf"/dev/std.*|{_DESCRIPTORS}/.*|/proc/\d+/(?:task/\d+/)?fd/.*"
