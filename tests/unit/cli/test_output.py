@@ -15,7 +15,7 @@ ago, at, seconds, size = output.format_ago, output.format_time, output.format_se
         (seconds, 0.00049, "0 s"), (seconds, 0.0005, "0 ms"), (seconds, 0.9994, "999 ms"),
         (seconds, 0.9995, "1.00 s"), (seconds, 59.99, "59.99 s"), (seconds, 60, "1 min 0 s"),
         (seconds, 3599.9, "59 min 59 s"), (seconds, 7384, "2 h 3 min"),
-        (ago, 1.9, "just now"), (ago, 2, "2 s ago"), (ago, 90061, "1 day ago"),
+        (ago, 1.9, "just now"), (ago, 2, "2 s ago"), (ago, 86400, "1 day ago"),
         (ago, 86399.9, "23 h 59 min ago"), (ago, 2 * 86400, "2 days ago"),
         (size, 0, "0 bytes"), (size, 1, "1 byte"), (size, 1023, "1023 bytes"),
         (size, 1024, "1.0 KiB"), (size, 1 << 20, "1.0 MiB"), (size, 5 << 50, "5120.0 TiB"),

@@ -61,6 +61,16 @@ def test_large_inputs_and_outputs_of_a_remote_stage_are_streamed(serve, tmp_path
     assert len(back.outputs["out.txt"]) == len(text)
 
 
+@pytest.mark.parametrize("limit", [13, 14, 15])
+def test_content_of_any_size_around_the_limit_for_small_content_is_sent(
+    serve, tmp_path, cache, monkeypatch, limit
+):
+    monkeypatch.setattr(client, "_SMALL_BYTES", limit)
+    assert (
+        run(serve(), sorting(tmp_path, cache, "second\nfirst\n\n")).outputs["out.txt"] == b"\nfirst\nsecond\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("trouble", "word"),
     [

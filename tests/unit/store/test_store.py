@@ -64,9 +64,11 @@ def test_a_stored_memo_is_read_back_unchanged(cache):
 def test_a_stored_blob_is_read_back_unchanged(cache, compress, content):
     digest = keys.digest_bytes(content)
     assert not cache.has_blob(digest)
+    descriptors = os.listdir("/proc/self/fd")
     cache.add_blob(digest, content, compress)
     assert cache.has_blob(digest)
     assert cache.read_blob(digest) == content
+    assert os.listdir("/proc/self/fd") == descriptors
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)

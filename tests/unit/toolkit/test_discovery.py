@@ -25,7 +25,8 @@ def make_nvcc(tmp_path):
     def make(folder, release="13.0", name="nvcc"):
         path = tmp_path / folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.88'\n")
+        says = f"echo 'Cuda compilation tools, release {release}, V{release}.88'"
+        path.write_text(f'#!/bin/sh\n[ "$*" = --version ] && {says}\n')
         path.chmod(0o755)
         return str(path)
 
@@ -95,3 +96,11 @@ def test_the_wheels_have_nvcc_in_each_folder_of_a_namespace_package(tmp_path, mo
         (tmp_path / name).mkdir(parents=True)
     importlib.invalidate_caches()
     assert list(IN_WHEELS()) == [f"{tmp_path}/{name}/nvidia/cu13/bin/nvcc" for name in ("one", "two")]
+
+
+def test_why_there_is_no_nvcc_is_told_by_the_setting_or_where_it_was_looked_for(tmp_path):
+    environ = {"PATH": str(tmp_path)}
+    assert discovery.why_none("", "default", environ) == "no nvcc on PATH and none below /usr/local"
+    assert discovery.why_none(f"{tmp_path}/gone", "NVCCACHE_NVCC", environ).startswith(
+        f"cannot run `{tmp_path}/gone`, which NVCCACHE_NVCC names"
+    )
