@@ -86,7 +86,7 @@ def json_fields() -> Iterator[str]:
     for path in sorted((ROOT / "tests/unit/cli/golden").iterdir()):
         for line, document in printed.findall(path.read_text()):
             command = line.partition("nvccache ")[2].split()[0]
-            titles = f"nvccache {command}|The event log" if command == "explain" else f"nvccache {command}"
+            titles = f"nvccache {command}" + "|nvccache stats|The event log" * (command == "explain")
             sections = re.findall(rf"^## (?:{titles})\n.*?(?=^## )", described, re.MULTILINE | re.DOTALL)
             names = set(re.findall(r"`(\w+)`", "".join(sections)))
             for name in sorted(names_in(json.loads(document.replace(": TIME", ": 0"))) - names):

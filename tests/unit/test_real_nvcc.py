@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.real_nvcc import TRIED_VARIABLE, find, guarded, why_none
+from nvccache.real_nvcc import TRIED_VARIABLE, find, guarded, paths_tried, why_none
 
 
 def _program(path: Path, content: str = "#!/bin/sh\n", mode: int = 0o755) -> str:
@@ -81,6 +81,25 @@ def test_a_relative_nvcc_path_tried_in_one_directory_may_be_tried_in_another(tmp
         environ = guarded(environ, found)
     monkeypatch.chdir(tmp_path / "two")
     assert find("", "", environ) == "bin/nvcc"
+
+
+@pytest.mark.parametrize(
+    ("typed", "configured", "nvcc", "tried", "depends_on_path"),
+    [
+        ("/cuda/nvcc", "", "/cuda/nvcc", "/cuda/nvcc", False),
+        ("", "/cuda/nvcc", "/cuda/nvcc", "/cuda/nvcc", False),
+        ("", "", "HERE/two/nvcc", "HERE/one/nvcc HERE/two/nvcc", True),
+        ("nvcc-13", "/cuda/nvcc", "HERE/one/nvcc-13", "HERE/one/nvcc-13", True),
+        ("HERE/one/nvcc", "", "HERE/two/nvcc", "HERE/one/nvcc HERE/one/nvcc HERE/two/nvcc", True),
+        ("nvcc", "", "/elsewhere/nvcc", "/elsewhere/nvcc", True),
+    ],
+)
+def test_paths_before_the_nvcc_that_was_found_are_listed(
+    tmp_path, path, typed, configured, nvcc, tried, depends_on_path
+):
+    nvcc, typed = (text.replace("HERE", str(tmp_path)) for text in (nvcc, typed))
+    expected = tried.replace("HERE", str(tmp_path)).split(), depends_on_path
+    assert paths_tried(nvcc, typed, configured, path) == expected
 
 
 def test_a_missing_real_nvcc_is_explained_in_one_sentence(path, tmp_path):

@@ -70,7 +70,7 @@ def test_the_identity_of_a_remote_depends_on_location_not_credentials() -> None:
 WRONG = """
     bucket /mnt/cache //u:SECRET@h/x ftp://h/SECRET s3:// s3:///prefix s3://bucket:80/x
     s3://SECRET:SECRET@bucket/x s3://b?access_key=SECRET s3://b?SECRET s3://b?region= s3://b?endpoint=host:80
-    s3://b?endpoint=http://u:SECRET@host redis://:pa,SECRET@h redis://h/prefix redis://h:99999 redis://h:SECRET
+    s3://b?endpoint=http://u:SECRET@host redis://:pa,SECRET@h redis://h/prefix redis://h:65536 redis://h:0 redis://h:SECRET
     redis://h?db=1 https://h/x,SECRET https://h/x?token=SECRET file://host/dir file:/// s3://b/%00 s3://bä
 """.split()
 

@@ -94,7 +94,7 @@ def test_a_tool_inherits_the_callers_descriptors_and_none_of_nvccache():
 
 
 STOPPED = """
-import signal, subprocess
+import os, signal, subprocess
 from nvccache.machine import process
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 process.raise_on_stop_signals()
@@ -108,6 +108,9 @@ except process.Interrupted as stop:
     print(stop.signum, child.stdout.readline(), child.poll())
 signal.raise_signal(signal.SIGINT)
 print(child.wait())
+os.spawnlp(os.P_NOWAIT, "true", "true")
+process.reap_children()
+assert os.listdir("/proc/self/task") and not open("/proc/self/task/%d/children" % os.getpid()).read()
 process.restore_stop_signals()
 signals = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 print(*(int(signal.getsignal(each)) for each in signals), flush=True)

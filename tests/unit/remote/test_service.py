@@ -131,6 +131,8 @@ AZURE = {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k", "AZURE_
     [
         ("http://u:w@h:1/p", {}, "http / endpoint=http://h:1 password=w root=/p username=u"),
         ("https://h", {}, "http / endpoint=https://h:443 root=/"),
+        ("https://u@h", {}, "http / endpoint=https://h:443 password= root=/ username=u"),
+        ("https://:w@h", {}, "http / endpoint=https://h:443 password=w root=/ username="),
         ("redis://:w@h/2?ttl=9", {"REDISCLI_AUTH": "x"},
          "redis / db=2 default_ttl=9s endpoint=redis://h:6379 password=w root=/"),
         ("redis://h?prefix=p", {"REDISCLI_AUTH": "x"},

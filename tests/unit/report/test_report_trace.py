@@ -70,6 +70,7 @@ def test_a_hit_takes_no_time_in_the_trace_and_lies_within_its_call():
 def test_odd_builds_give_a_valid_trace(events):
     made = of(*events)
     check(made)
+    assert made["displayTimeUnit"] == "ms"
     assert len([event for event in made["traceEvents"] if event.get("cat", "").startswith("call")]) == len(
         events
     )
