@@ -251,7 +251,7 @@ void *dlopen(const char *name, int flags)
 void *dlmopen(Lmid_t space, const char *name, int flags)
 {
     REAL(dlmopen, NULL)
-    before_load(name, space != LM_ID_BASE || flags & RTLD_DEEPBIND);
+    before_load(name, 1);
     JUMP return real(space, name, flags);
 }
 
