@@ -17,16 +17,18 @@
 
 static char block[LONGEST_CALL];
 static size_t block_size;
+static int is_too_long;
 
-static int add(const char *text)
+static void add(const char *text)
 {
     size_t size = strlen(text) + 1;
 
-    if (size > sizeof block - block_size)
-        return 0;
+    if (size > sizeof block - block_size) {
+        is_too_long = 1;
+        return;
+    }
     memcpy(block + block_size, text, size);
     block_size += size;
-    return 1;
 }
 
 /* An absolute path without `.`, `..` and repeated slashes, as os.path.abspath makes it. */
@@ -150,25 +152,22 @@ int describe_call(struct call *call)
     if (arguments_before(call) >= call->argc || !getcwd(call->cwd, sizeof call->cwd) || !guess_cache(call))
         return 0;
     sprintf(text, "%d", call->argc - 1);
-    if (!add(call->started) || !add(text))
-        return 0;
+    add(call->started);
+    add(text);
     for (int index = 1; index < call->argc; index++)
-        if (!add(call->argv[index]))
-            return 0;
-    if (!add(call->cwd))
-        return 0;
+        add(call->argv[index]);
+    add(call->cwd);
     for (const char *const *name = variables; *name; name++) {
         const char *value = getenv(*name);
 
-        if (!add(*name))
-            return 0;
+        add(*name);
         if (value) {
             block[block_size - 1] = '=';
-            if (!add(value))
-                return 0;
+            add(value);
         }
     }
-    if (!add(call->cache))
+    add(call->cache);
+    if (is_too_long)
         return 0;
     call->block = block, call->block_size = block_size;
     sum_of(block, block_size, sum);
