@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from nvccache.machine import process
+from nvccache.run import publish_stage
 from nvccache.values import replace
 from scripted_toolkit import CICC, PASS, TOOL, Toolkit, stages
+from stages_of_nothing import CICC as CICC_STAGE
 
 
 def test_outputs_of_stages_are_stored_and_preprocessed_text_is_not(toolkit: Toolkit) -> None:
@@ -89,3 +92,24 @@ def test_a_stage_with_a_process_left_running_is_not_stored(
     assert "a process that ptxas started may still print" in toolkit.last_record().reason_against_record
     assert toolkit.answer() is None
     assert "ptxas" in stages(toolkit.compile())
+
+
+@pytest.mark.parametrize(
+    ("path", "printed", "content", "is_specific"),
+    [
+        ("/src/a.cu", b"/src/a.h: warning", b"", True),
+        ("/src/a.cu", b"a warning", b"", False),
+        ("/a.cu", b"/a.h: warning", b"", False),
+        ("/src/a.cu", b"", b"x _1_a_cu_id", True),
+        ("/src/a.cu", b"", None, False),
+    ],
+)
+def test_a_result_with_the_module_id_or_the_path_in_it_is_specific_to_the_id(
+    monkeypatch, path, printed, content, is_specific
+):
+    reading = replace(CICC_STAGE, names=(("source path", path),))
+    monkeypatch.setattr(publish_stage, "_contents", lambda call, stage: {"a.ptx": content})
+    call = SimpleNamespace(module_id_of=lambda stage: b"_1_a_cu_id")
+    assert publish_stage._may_contain_id(call, reading, printed) == is_specific
+    call.module_id_of = lambda stage: b""
+    assert not publish_stage._may_contain_id(call, reading, printed)

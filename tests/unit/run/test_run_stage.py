@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nvccache import passes
-from nvccache.run.run_stage import facts_of
+from nvccache.plan.model import PLAIN_WRAPPER
+from nvccache.plan.stages.tool import Grammar
+from nvccache.run.run_stage import argv_to_run, facts_of
+from nvccache.run.wrappers import PLACES, UNKNOWN
 from nvccache.store import store
 from nvccache.store.store import Store
+from nvccache.values import replace
 from scripted_toolkit import Toolkit, cubin, stages
+from stages_of_nothing import stage
 
 
 def lose(toolkit: Toolkit, content: bytes) -> None:
@@ -27,6 +33,26 @@ def test_a_rerun_stage_gets_its_input_from_the_store(toolkit: Toolkit) -> None:
     toolkit.replace_tool("ptxas")
     assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "ptxas"]
     assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "is_cached", "wrapper", "effects", "more"),
+    [
+        ("-g", True, "", (), "-fdebug-prefix-map=/s=/tmp/nvccache"),
+        ("-O2", True, "", (), ""),
+        ("-g", False, "", (), ""),
+        ("-O2", True, PLAIN_WRAPPER, (PLACES,), "-fdebug-prefix-map=/s=/tmp/nvccache"),
+        ("-O2", True, PLAIN_WRAPPER, (PLACES, UNKNOWN), ""),
+        ("-O2", True, "", (PLACES,), ""),
+    ],
+)
+def test_the_scratch_directory_is_left_out_of_debug_information(options, is_cached, wrapper, effects, more):
+    """Even if a wrapper is known to add the option that asks for it."""
+    argv = ("g++", "-c", options, "/s/a.ii")
+    grammar = Grammar("host_compile", is_cached=is_cached)
+    compiling = replace(stage("host_compile", "a.o"), grammar=grammar, argv=argv, wrapper=wrapper)
+    call = SimpleNamespace(wrapper_effects={*effects}, plan=SimpleNamespace(scratch="/s"))
+    assert argv_to_run(call, compiling) == [*argv, *more.split()]
 
 
 def test_an_intermediate_missing_from_the_store_is_made_again(toolkit: Toolkit) -> None:
