@@ -50,7 +50,7 @@ REASONS = {
     "device_tool_files": "an option of ptxas, cicc or another device tool names a file",
     "environment_side_output": "an environment variable makes a tool write more files",
     "source_in_ptx": "the PTX quotes source files that are read again",
-    "scripted_nvcc": "nvcc is a script into whose interpreter no library can be preloaded",
+    "scripted_nvcc": "nvcc is a script whose interpreter cannot preload libraries",
     "not_observable": "tools cannot be observed here: `nvccache doctor` says why",
     "dryrun_failed": "nvcc rejected the command line",
     "shell_expansion": "a command of nvcc's plan needs a shell",

@@ -109,7 +109,7 @@ def _remote(text: str) -> Remote:
     credentials, at, address = authority.rpartition("@")
     host, port = _host_and_port(address, scheme)
     if (at or host != address) and not scheme.port:
-        raise RemoteUrlError(f"has a user, password or port, which a URL of `{name}` cannot have")
+        raise RemoteUrlError(f"has a user, password or port, which `{name}` URLs cannot have")
     user, _, password = map(_decoded, credentials.partition(":"))
     shown = f"{name}://{at and _MASK}{at}{address}{slash}{path.rstrip('/')}{question}{query}"
     path = _decoded(path).strip("/")

@@ -46,7 +46,7 @@ def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
             f"there is no setting `{word}`{log.instead_of(word)}", "`nvccache config` lists them"
         )
     if len(words) > 2 or (words and unset is not None):
-        raise WrongUsage("one NAME and one VALUE are allowed, or `--unset` NAME")
+        raise WrongUsage("give at most NAME and VALUE, or `--unset NAME`")
     if unset is not None or len(words) == 2:
         _change(name, None if unset is not None else words[1], as_json)
         return

@@ -305,7 +305,7 @@ def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
     asked = {argument.name for argument in arguments}
     is_discarded = last_value(arguments, "output-file") == os.devnull
     if is_discarded and "dependency-output" not in asked and not asked.isdisjoint(DEPENDENCY_OPTIONS):
-        return Bypass("standard_output", "a depfile beside it")
+        return Bypass("standard_output", "the depfile beside /dev/null")
     for argument in arguments:
         for token in argument.tokens:
             if any(name in token for name in _DESCRIPTOR_PATHS):

@@ -152,7 +152,7 @@ def values(arguments: Iterable[Argument], name: str) -> list[str] | UnknownOptio
 
 
 def split_list(text: str, escapes: bool = True) -> list[str] | None:
-    """The elements between commas, without empty ones; None if nvcc rejects the text or versions differ.
+    """The nonempty elements between commas; None if nvcc rejects the text, or its versions disagree on it.
 
     Double quotes protect commas; they are kept, except in paths. A backslash is removed and protects the next
     character, except in paths, where it is ordinary. Single quotes are ordinary characters.

@@ -6,7 +6,7 @@ directory. One in use is locked by its call; the kernel releases the locks of de
     $TMPDIR/nvccache-<uid>/             the user's; removed with the last directory in it
     $TMPDIR/nvccache-<uid>/<random>/    one call's
 
-The tools load a library from there, so others must not be able to exchange these directories.
+The tools load a library from there, so other users must not be able to replace these directories.
 """
 
 from __future__ import annotations

@@ -139,9 +139,9 @@ class Slot:
 class Slots:
     """The slots of one call; not thread-safe.
 
-    A call always has one of its own. Further ones come from make's jobserver if there is one, since then only
-    make knows how much may run, otherwise from the user's pool. A slot that is not from the pool also takes a
-    free one there, so that other calls see that the machine is busy.
+    A call always has one of its own. Further ones come from make's jobserver, which alone knows how much
+    may run, or without one from the user's pool. A slot that is not from the pool also takes a free
+    one there, so that other calls see that the machine is busy.
     """
 
     __slots__ = ("_in_use", "_jobserver", "_pool")

@@ -60,7 +60,7 @@ def components_of(request: Request, scope: str) -> list[KeyComponent]:
     invocation = request.invocation
     components: list[KeyComponent] = [("nvcc", (request.nvcc,))]
     if request.checkout:
-        components.append(("base directory", ("set",)))  # module ids are relative
+        components.append(("base directory", ("set",)))  # module ids use relative paths
     cwd, pwd = os.getcwd(), request.environ.get("PWD", "")
     checkout = request.checkout if scope.startswith(BELOW_BASE) else ""
     naming: list[Argument] = []

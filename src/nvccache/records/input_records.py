@@ -176,7 +176,7 @@ def without_hints(record: bytes) -> bytes:
 
     Raises ValueError, also if checking the record would take long: a few kilobytes can name many files.
     """
-    fields = _RECORD.sections_of(record)  # not decoded: there may be eight large records
+    fields = _RECORD.sections_of(record)  # not decoded, since records may be large
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
     if len(record) > _LARGEST or max(files, directories) > _MOST_FILES:

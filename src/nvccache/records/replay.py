@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nvccache.records.replay_layout import Strings
     from nvccache.store.store import Store
 
-OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as typed
+OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that count as part of the command line
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # they locate the cache and the settings file
 MOST_PRODUCTS = 2  # of a call that is replayed, the depfile included
 _MOST_OUTPUT = 1 << 18  # bytes; the dependencies of a TU with 1,600 headers take half of that

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvccache.store.directory import Directory
 
 LARGEST = 256 << 20  # bytes of an item on a remote; the device code of a large library has tens of MiB
-# The first byte of a blob on a remote: how the sending cache stores it.
+# The first byte of a blob on a remote: whether the sender stores it compressed.
 RAW, COMPRESSED = b"r", b"c"
 
 _SECONDS = 2.0  # how long a call waits for all its remotes together

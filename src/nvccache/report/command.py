@@ -38,7 +38,7 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     calls = list(events.read(root)) if root and os.path.lexists(root) else []
     build = events.last_build(calls)
     if not build:
-        warn("no calls are recorded")
+        warn("found no recorded calls")
     if trace_file:
         write_file(trace_file, json.dumps(lanes.trace_of(build), allow_nan=False, separators=(",", ":")))
     if output or is_opened or not trace_file:

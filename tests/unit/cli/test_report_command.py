@@ -83,7 +83,7 @@ def test_report_shows_only_the_last_build(nvccache, folder, cache_dir):
 
 def test_report_without_a_cache_shows_no_calls(nvccache, folder, cache_dir):
     result = nvccache("report")
-    assert (result.exit_code, result.stderr) == (0, "nvccache: no calls are recorded\n")
+    assert (result.exit_code, result.stderr) == (0, "nvccache: found no recorded calls\n")
     assert "<h1>No calls</h1>" in (folder / PAGE).read_text()
     assert not os.path.exists(cache_dir)
 

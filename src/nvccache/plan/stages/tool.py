@@ -33,7 +33,7 @@ GENERATES_ID = "--gen_module_id_file"  # the option that makes a tool write that
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """One command line. The mappings are from an option to the role of the file that it names."""
+    """One command line. Each maps an option to the role of the file that it names."""
 
     kind: str
     writes: Mapping[str, str] = field(default_factory=dict)
