@@ -52,14 +52,9 @@ void release_loader_variables(void)
 /* The directory of this executable, without a trailing slash; false if it is unknown. */
 int find_folder(const char *started, char *folder)
 {
-    char *slash;
-
     if (!realpath("/proc/self/exe", folder) && !realpath(started, folder))
         return 0;
-    slash = strrchr(folder, '/');
-    if (!slash)
-        return 0;
-    *slash = '\0';
+    *strrchr(folder, '/') = '\0';
     return 1;
 }
 
