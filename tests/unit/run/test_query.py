@@ -41,7 +41,7 @@ def test_the_answer_to_a_query_is_recorded_with_its_messages_and_inputs(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('t=$(mktemp); echo "$t"; rm "$t"', "its answer names temporary files"),
+        ("echo >shown; echo shown; rm shown", "its answer names temporary files"),
         ("cat a.cu >a.ii; chmod 600 a.ii", "the mode of the object of a query is 600"),
         ("true", "No such file or directory"),
     ],
