@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
 
 _INPUTS = tuple(".cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir".split())
-_NOT_BEFORE_INPUTS = (
-    "-o",
-    "--output-file",
-    "-D",
-    "--define-macro",
-)  # their values are not inputs, and may be secrets
+# The values of these are not inputs, and may be secrets.
+_NOT_BEFORE_INPUTS = ("-o", "--output-file", "-D", "--define-macro")
 
 
 def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:

@@ -69,9 +69,8 @@ class Process:
     links: set[str] = field(default_factory=set)  # lstat, readlink or realpath
     listed: set[str] = field(default_factory=set)  # directories
     written: set[str] = field(default_factory=set)  # created, truncated, replaced, or status changed
-    removed: set[str] = field(
-        default_factory=set
-    )  # files that others had written; also truncated or replaced ones
+    # Files that others had written; also truncated or replaced ones.
+    removed: set[str] = field(default_factory=set)
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
     questions: set[tuple[str, int]] = field(default_factory=set)  # function, phase

@@ -72,10 +72,9 @@ def make_inputs(call: Compile, stage: Stage, handle: Handle | None = None) -> No
             stream.write(call.module_id_of(stage))
         os.rename(new, path)
     read = [path for path in call.read_by(stage) if path in call.outputs]  # else opaque stages write it
+    # Twice: running a stage again for one can overwrite another with its stored form.
     for path in (*read, *read):
-        _make(
-            call, path, handle
-        )  # twice: running a stage again for one can overwrite another with its stored form
+        _make(call, path, handle)
 
 
 def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> None:
