@@ -148,7 +148,10 @@ def remove(path: str) -> None:
 
     Does not use `shutil.rmtree`, since importing shutil loads the archive modules.
     """
-    _remove_folder(path)
+    for _ in range(_TRIES):
+        _remove_folder(path)
+        if not os.path.lexists(path):
+            break  # else a compiler whose driver has been ended has just created its output
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 

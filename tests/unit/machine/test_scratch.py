@@ -86,6 +86,21 @@ def test_a_call_removes_its_directory_and_stale_ones(left):
     assert not path.exists() and not left.exists()
 
 
+def test_file_that_a_dying_compiler_creates_meanwhile_is_removed_too(left, monkeypatch):
+    rmdir = os.rmdir
+    created: list[str] = []
+
+    def create_late(name: str) -> None:
+        if not created and name == str(left / "tmp"):
+            created.append(name)
+            (left / "tmp" / "b.ii").write_text("text")
+        rmdir(name)
+
+    monkeypatch.setattr("os.rmdir", create_late)
+    scratch.remove(str(left))
+    assert created and not left.exists()
+
+
 @pytest.mark.parametrize("name", ["0123", "{}x"])
 def test_sweeping_scratch_keeps_directories_with_other_names(left, name):
     other = left.with_name(name.replace("{}", left.name))
