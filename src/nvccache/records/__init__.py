@@ -1,5 +1,5 @@
-"""Cache lookup and records: whole calls answered without starting a process.
+"""Looks calls up in the cache, and answers them from records without starting a process.
 
-Owns the cache levels (replay, direct), the records of inputs and results, and restoring products. Much of it
-is the hot path of a hit. Does not know how inputs are observed.
+Owns replays, direct hits, the records of inputs and results, and the restoring of products. Most of its
+modules are part of the hot path, since each direct hit loads them. Does not know how inputs are observed.
 """

@@ -1,12 +1,12 @@
-"""Checkouts below NVCCACHE_BASE_DIR: nvcc sees the same in all of them, and they share records.
+"""Gives nvcc relative paths below NVCCACHE_BASE_DIR, so that all checkouts there share records.
 
-As with ccache, nvcc gets relative paths: absolute paths of inputs and include directories below the base
-directory become relative to the working directory; all other arguments stay as they are. So `__FILE__`,
-messages, depfiles, line tables and the paths in records are the same in every checkout.
+As with ccache, absolute paths of inputs and include directories below the base directory become relative to
+the working directory. All other arguments stay as they are. So `__FILE__`, messages, depfiles, line tables
+and the paths in records are the same in every checkout.
 
-The setting names a directory that holds checkouts: the checkout is its subdirectory that contains the working
-directory, or the base directory itself if it has a `.git`. With `auto`, it is the outermost directory with a
-`.git`. Part of the hot path where a base directory is set.
+The base directory contains checkouts. The checkout of a call is the subdirectory that contains its working
+directory, or the base directory itself if that has a `.git`. With NVCCACHE_BASE_DIR=auto, the checkout is the
+outermost directory with a `.git` that contains the working directory. Part of the hot path.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def base_of(base_dir: str, cwd: str) -> str:
         return os.path.dirname(repository)
     base = base_dir.rstrip("/")
     if base and not _is_below(cwd, base):
-        base = os.path.realpath(base)  # links in the path of the working directory are already resolved
+        base = os.path.realpath(base)  # `cwd` comes from the kernel and contains no links
     return base if _is_below(cwd, base) else ""
 
 
 def repositories_above(cwd: str) -> list[str]:
-    """Where the `.git` of a checkout around the working directory may be, the outermost first."""
+    """The paths at which checkouts that contain the working directory have their `.git`, outermost first."""
     parts = cwd.split("/")
     return ["/".join([*parts[:count], ".git"]) for count in range(2, len(parts) + 1)]
 
 
 def checkout_of(base_dir: str, cwd: str) -> str:
-    """The checkout that contains the working directory; empty if that is not below the base directory."""
+    """The checkout of a call; empty if the working directory is not below the base directory."""
     base = base_of(base_dir, cwd)
     if not base or os.path.lexists(base + "/.git"):
         return base
@@ -51,7 +51,7 @@ def checkout_of(base_dir: str, cwd: str) -> str:
 
 
 def relative_arguments(arguments: Sequence[str], base_dir: str, cwd: str) -> list[str]:
-    """The arguments for nvcc: as typed if the working directory is not below the base directory."""
+    """The arguments for nvcc, unchanged if the working directory is not below the base directory."""
     base, scanned = base_of(base_dir, cwd), scan(arguments)
     if isinstance(scanned, UnknownOption) or not base:
         return list(arguments)
@@ -70,9 +70,10 @@ def _tokens(argument: Argument, bases: tuple[str, str], cwd: str) -> tuple[str, 
 
 
 def _relative(path: str, bases: tuple[str, str], cwd: str) -> str:
-    """The path relative to the working directory; after the common directories, it stays as typed.
+    """The path relative to the working directory if it is below a base; otherwise the path itself.
 
-    So links in it, and `..` after them, lead to the same places as before.
+    Only the directories that both have in common are replaced. The rest of the path stays as typed, so that
+    links in it, and `..` after a link, lead to the same places as before.
     """
     for base in bases:
         if _is_below(path, base):

@@ -1,15 +1,16 @@
-"""Direct hits: a call is looked up by its parsed arguments, even if files were touched or outputs renamed.
+"""Direct hits: finds the record of a call by its parsed arguments.
 
-Part of the hot path, tried after replay.py. The key of a call consists of its parsed arguments, without those
-that only name outputs. These scopes are tried, from the most widely shared:
+Unlike a replay, a direct hit is possible if files were touched or outputs have other names. The key of a call
+consists of its parsed arguments, without those that only name outputs. A record is valid in one of these
+scopes, each with its own key. They are tried in this order:
 
-    below_base      nvcc gets relative paths (base_dir.py), and the working directory does not count
-    any_directory   exact arguments in any working directory: no name that was found is relative to it
-    same_directory  exact arguments in this working directory
+    below_base      any checkout: nvcc gets relative paths (base_dir.py)
+    any_directory   any working directory, because no file was found by a relative name
+    same_directory  the working directory of the recorded call
 
-In each of them, if a call's results depend on the names of its outputs (see module_id.py), its key contains
-these. record_call.py decides which key a call is recorded under. In a result, the role of a product is its
-index in output_names.py.
+Each scope has a second key, which also contains the names of the outputs, for calls whose results depend on
+these names (see module_id.py). record_call.py chooses the key of a new record. A result does not name its
+products: the role of each is its index among the outputs of the call (output_names.py). Part of the hot path.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY = "below_base", "any_directory", "same_directory"
 SAME_OUTPUTS = " with outputs"  # suffix of a scope
-# Not part of a key: they name outputs or say how nvcc runs, and do not affect any content.
+# These options are not part of a key: they name outputs or say how nvcc runs, and do not affect any content.
 _OUTPUT_OPTIONS = frozenset(
     [
         "output-file",
@@ -48,19 +49,16 @@ _OUTPUT_OPTIONS = frozenset(
         "jobserver",
     ]
 )
-_PREFIX_MAP = "-prefix-map="  # of files, macros, debug information
-_HOST_OPTIONS = frozenset(["-", "compiler-options"])  # `-` stands for options unknown to nvcc
+_PREFIX_MAP = "-prefix-map="  # the end of -ffile-prefix-map=, -fmacro-prefix-map= and -fdebug-prefix-map=
+_HOST_OPTIONS = frozenset(["-", "compiler-options"])  # `-` stands for options that nvcc does not know
 
 
 def components_of(request: Request, scope: str) -> list[KeyComponent]:
-    """The components of the key of a call.
-
-    `nvccache explain` compares these components with those of an earlier call.
-    """
+    """The components of a call's key, which `nvccache explain` compares with those of an earlier call."""
     invocation = request.invocation
     components: list[KeyComponent] = [("nvcc", (request.nvcc,))]
     if request.checkout:
-        components.append(("base directory", ("set",)))  # module ids use relative paths
+        components.append(("base directory", ("set",)))  # because module ids then contain relative paths
     cwd, pwd = os.getcwd(), request.environ.get("PWD", "")
     checkout = request.checkout if scope.startswith(BELOW_BASE) else ""
     naming: list[Argument] = []
@@ -70,7 +68,7 @@ def components_of(request: Request, scope: str) -> list[KeyComponent]:
         else:
             naming.append(argument)
     if len({each.name for each in naming}) < len({(each.name, each.value) for each in naming}):
-        # nvcc warns of an option given again with another value.
+        # nvcc warns if an option is given twice with different values, and the record contains the warning.
         components += [("argument", _parts_of(each, scope, cwd, checkout)) for each in naming]
     wanted = invocation.dependencies
     given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
@@ -78,20 +76,20 @@ def components_of(request: Request, scope: str) -> list[KeyComponent]:
     if scope.startswith(SAME_DIRECTORY):
         components.append(("directory", (cwd, pwd)))
     else:
-        # Compilers take the directory's name from PWD, which prefix maps may not cover.
+        # Compilers write the directory's name as in PWD. Prefix maps may not match that name.
         components.append(("directory by another name", ("yes" if pwd not in ("", cwd) else "no",)))
     if scope.endswith(SAME_OUTPUTS):
         components.append(("outputs", given))
         places = tuple(os.path.relpath(name, cwd) if name else "" for name in given)
         components.append(("places of outputs", places))
-        if checkout:  # as in module ids
+        if checkout:  # module ids contain these paths
             sources = [os.path.relpath(name, checkout) for name in invocation.inputs]
             components.append(("places of sources", tuple(sources)))
     return components
 
 
 def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[str, ...]:
-    """The token of a switch, or an option's name and value."""
+    """An option's name and value, or the tokens of an option without a value."""
     name, value = argument.name, argument.value
     if value is None:
         return argument.tokens
@@ -101,9 +99,10 @@ def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[
 
 
 def _with_effect_of_maps(options: str, cwd: str, checkout: str) -> str:
-    """The options, and what prefix maps make of the working directory, which a shared key does not name.
+    """The options; each prefix map is followed by the part of the working directory that it leaves unchanged.
 
-    `-ffile-prefix-map=/base/one=.` names the checkout only to hide it, so that it is the same in all of them.
+    A path in the checkout becomes relative, so that the key does not differ between checkouts. A map such as
+    `-ffile-prefix-map=/base/one=.` names the checkout only to keep its path out of the outputs.
     """
     shown, *maps = options.split(_PREFIX_MAP)
     for old, equals, new in (text.partition("=") for text in maps):
@@ -120,7 +119,7 @@ def find(
     now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> tuple[Entry, Answer] | None:
-    """A valid entry for this call, and the answer made from it."""
+    """A valid entry for this call, and the answer made from it; None if there is no such entry."""
     for lookup_key in make_lookup_keys(request):
         entry = record.find(lookup_key, cache, now, remote_records)
         answer = answer_of(entry, request.invocation) if entry else None
@@ -133,7 +132,7 @@ def find(
 
 
 def make_lookup_keys(request: Request) -> Iterator[LookupKey]:
-    """The keys under which a call may be recorded, in the order of trying them."""
+    """The keys under which a call may be recorded, in the order in which they are tried."""
     below_base = [BELOW_BASE] if request.checkout else []
     for scope in (*below_base, ANY_DIRECTORY, SAME_DIRECTORY):
         for suffix in ("", SAME_OUTPUTS):
@@ -146,9 +145,9 @@ def make_lookup_key(request: Request, scope: str) -> LookupKey:
 
 
 def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:
-    """The result of a call without its output names; None if one does not follow from the command line.
+    """A call's result without the names of its outputs; None if a name does not follow from the command line.
 
-    `listed` holds the dependency file's entries, each with whether it is a system header.
+    `listed` has the names in the depfile, each with whether it is a system header.
     """
     names = output_names.outputs_of(invocation)
     destinations = [destination for destination, _, _ in answer.products]
@@ -164,7 +163,7 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
 
 
 def answer_of(entry: Entry, invocation: Invocation) -> Answer | None:
-    """The result under this call's output names; None if the entry lacks something that the call needs."""
+    """The answer with this call's output names; None if the entry lacks an output that the call requests."""
     result, answer = entry.result, Answer(entry.result)
     names = output_names.outputs_of(invocation)
     if names is None or bool(result.listed) != bool(invocation.dependencies):

@@ -1,8 +1,9 @@
 """The facts of an input record: dependencies other than file contents and directory entries.
 
-Each is a row of FACTS: a list of tuples in the record, the check against the current state, and the clause
-that `nvccache explain` prints if it changed. To add a fact, add a row here or, if it is about the machine, a
-topic below, and yield it where a stage is observed (docs/development/extending.md). Part of the hot path.
+FACTS has an element for each kind of fact. It says how an input record stores facts of this kind, how they
+are compared with the current state, and what `nvccache explain` prints if one has changed. To add a kind, add
+an element of FACTS or, if it is about the machine, a topic; then record it where stages are observed
+(docs/development/extending.md). Part of the hot path.
 """
 
 from __future__ import annotations
@@ -29,35 +30,36 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
 
     class Read(Protocol):
-        """The fields of an input record that checks use besides their own rows."""
+        """The field of an input record that checks use in addition to the rows of their own kind."""
 
         search_path: str
 
     Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
 
-# Topics of questions about the machine; a record contains digests of the answers.
-HOST = "host"  # its name, kernel and number of processors; no subject
-NATIVE = "native"  # the processor in full; no subject
-CALLER = "caller"  # what this process inherited: users, limits, standard input and so on; no subject
-DIRECTORY = "directory"  # the working directory and PWD; no subject
-FEATURES = "features"  # the class of the processor, by which libm chooses functions; no subject
-# What a cache of the loader has for a library; the subject is `PATH:NAME`, of ld.so.cache and the library.
+# Topics: what a tool can ask the machine. Records contain digests of the answers. Only LIBRARIES needs a
+# subject.
+HOST = "host"  # the machine's name, kernel and number of processors
+NATIVE = "native"  # the processor's model and all its features
+CALLER = "caller"  # what child processes inherit from this one: users, limits, standard input and so on
+DIRECTORY = "directory"  # the working directory and PWD
+FEATURES = "features"  # the features of the processor by which libm chooses functions
+# The paths that ld.so.cache lists for a library. The subject is `PATH:NAME`: ld.so.cache, and the library.
 LIBRARIES = "libraries"
 CACHE_OF_LOADER = "/etc/ld.so.cache"
-_loader_caches: dict[Signature | None, bytes] = {}  # each is read once
-# Lines of /proc/self/status that describe the caller.
+_loader_caches: dict[Signature | None, bytes] = {}  # contents of ld.so.cache, so that each is read once
+# Fields of /proc/self/status that child processes inherit.
 _STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 _CPUINFO = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
-# Vendor, family, model and all features known to the kernel; fast to read even with many cores.
+# Contains the processor's vendor, family, model and features. Reading it is fast even with many cores.
 _PROCESSOR_ALIAS = "/sys/devices/system/cpu/modalias"
-# By these glibc 2.28 to 2.42 choose functions of libm (every ifunc in sysdeps/x86_64/fpu/multiarch); their
-# numbers are the kernel's (cpufeatures.h).
+# The features by which glibc 2.28 to 2.42 choose functions of libm (all ifuncs in
+# sysdeps/x86_64/fpu/multiarch), with the numbers that the kernel gives these features (cpufeatures.h).
 USED_BY_LIBM = {"avx": "009C", "avx2": "0125", "fma": "008C", "fma4": "00D0", "sse4_1": "0093"}
 _LAST_KNOWN_GLIBC = [2, 42]
 
 
 class Difference:
-    """One thing that changed since the recording: a word, which `sentence` explains, and the path."""
+    """A change since an input record was made: a word for `sentence`, and the path or name that changed."""
 
     __slots__ = ("path", "what")
 
@@ -67,9 +69,10 @@ class Difference:
 
 
 class CurrentState:
-    """The current state of files, environment and machine; each file is looked at once for all input records.
+    """The current state of files, environment and machine, with which input records are compared.
 
-    With `files`, what that state knows of files is used.
+    It looks at each file only once. Two states share what they know about files if one gets the other as
+    `files`.
     """
 
     __slots__ = (
@@ -87,7 +90,7 @@ class CurrentState:
     def __init__(self, environ: Mapping[str, str], files: CurrentState | None = None) -> None:
         self.environ = environ
         self._answers: dict[tuple[str, str], str] = {}
-        self.since_ns: int = files.since_ns if files else time.time_ns()  # before the first file is read
+        self.since_ns: int = files.since_ns if files else time.time_ns()  # a time before any file is read
         self._signatures: dict[str, Signature | None] = files._signatures if files else {}
         self._digests: dict[str, str] = files._digests if files else {}
         self._code_digests: dict[str, str] = files._code_digests if files else {}
@@ -109,7 +112,7 @@ class CurrentState:
         return list(map(self.signature, paths))
 
     def state(self, path: str) -> str:
-        """What exists at a path, see presence.py."""
+        """What exists at a path: a constant of presence.py."""
         if path not in self._states:
             self._states[path] = state_of(path)
         return self._states[path]
@@ -120,18 +123,18 @@ class CurrentState:
         return self._links[path]
 
     def answer(self, topic: str, subject: str) -> str:
-        """The current digest for a question about the machine; see `answer` below."""
+        """The digest of the machine's current answer; see the function `answer` below."""
         question = topic, subject
         if question not in self._answers:
             self._answers[question] = answer(topic, subject, self.environ)
         return self._answers[question]
 
     def learn(self, path: str, digest: str) -> None:
-        """Remember a digest that is known to be current."""
+        """Remember the current digest of a file, so that the file is not read."""
         self._digests[path] = digest
 
     def digest(self, path: str) -> str:
-        """The file's current digest; empty if it cannot be read or is not a regular file."""
+        """The current digest of a file; empty if the file cannot be read or is not a regular file."""
         if path not in self._digests:
             try:
                 self._digests[path] = keys.digest_file(path)
@@ -141,9 +144,9 @@ class CurrentState:
         return self._digests[path]
 
     def digest_of_code(self, path: str) -> str:
-        """The digest of the file without comments; empty if it cannot be read."""
+        """The digest of a file without its comments; empty if the file cannot be read or is too large."""
         if path not in self._code_digests:
-            from nvccache.files import comments  # loads re, which most hits do not need
+            from nvccache.files import comments  # not at the top: it loads `re`, which most hits do not need
 
             try:
                 self._code_digests[path] = comments.digest_of_code(path)
@@ -153,16 +156,16 @@ class CurrentState:
 
 
 class Fact:
-    """A kind of facts."""
+    """A kind of fact: how it is stored and checked, and how a change is described."""
 
     __slots__ = ("check", "name", "sentences", "width")
 
     def __init__(
         self,
-        name: str,  # the attribute of an input record
-        width: int,  # how many strings a row has; a row of one is a plain string
+        name: str,  # the attribute of InputRecord that has a row for each fact of this kind
+        width: int,  # the number of strings in a row: a tuple, but a plain string if the number is 1
         check: Check,
-        sentences: Mapping[str, str],  # a clause for each word of a Difference; `{}` is the path
+        sentences: Mapping[str, str],  # a clause for each word of a Difference; `{}` stands for its path
     ) -> None:
         self.name, self.width, self.check, self.sentences = name, width, check, sentences
 
@@ -221,14 +224,14 @@ _MACHINE_CLAUSES = {
     "caller": "the user, limits, processors or standard input changed, which a script or program may notice",
     "libraries": "the libraries that {} names changed",
 }
-# Checked before any file is read.
+# These kinds of facts are checked before any file is read. The comment below each kind describes a row.
 ENVIRONMENT_FACTS = (
     Fact("variables", 2, _variables, _VARIABLE_CLAUSE),
-    # (name, digest of the value), see environment.py
+    # (variable, digest of its value), see environment.py
     Fact("sought", 1, _sought, _VARIABLE_CLAUSE),
-    # programs searched on PATH
+    # a program that was searched on PATH
 )
-# In the order of checking: the most expensive last.
+# These kinds are checked in this order, the most expensive last.
 FACTS = (
     *ENVIRONMENT_FACTS,
     Fact("listings", 2, _listings, {"relisted": "the names in {} changed"}),
@@ -236,13 +239,13 @@ FACTS = (
     Fact("links", 2, _links, _MOVED_CLAUSE),
     # (path, resolved path, which may be relative to the working directory)
     Fact("plain", 1, _plain, _MOVED_CLAUSE),
-    # directories that are not symbolic links
+    # a directory that is not a symbolic link
     Fact("dates", 2, _dates, {"redated": "the date of {} changed"}),
-    # (path, date and size, or whole status)
+    # (path, its date and size or its whole status)
     Fact("machine", 3, _machine, _MACHINE_CLAUSES),
-    # (topic, subject, answer), see the topics above
+    # (topic, subject, digest of the answer), see the topics above
 )
-# Files and names are checked in input_records.py.
+# Clauses for the changes of files and of names in directories, which input_records.py finds.
 _FILE_CLAUSES = {
     "changed": "{} changed",
     "gone": "{} is gone",
@@ -252,17 +255,17 @@ _FILE_CLAUSES = {
 
 
 def sentence(what: str) -> str:
-    """The clause that `nvccache explain` prints for a difference; `{}` is the path."""
+    """The clause that `nvccache explain` prints for the word of a Difference; `{}` stands for its path."""
     tables = (_FILE_CLAUSES, *(fact.sentences for fact in FACTS))
     return next((clauses[what] for clauses in tables if what in clauses), "the machine changed")
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
-    """The digest of the current answer; empty if the question is unknown or cannot be answered.
+    """The digest of the machine's current answer; empty if the topic is unknown or there is no answer.
 
-    A replay repeats most of these questions only after a reboot.
+    The launcher does not compare answers: for replays, most of them count as unchanged until a reboot.
 
-    The subject may come from a damaged or foreign record, so it must not decide which file is read.
+    The subject may come from a damaged record or from a remote, so it must not decide which file is read.
     """
     if topic == LIBRARIES:
         return _libraries_named(subject.partition(":")[2])
@@ -282,14 +285,14 @@ def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
 
 
 def _state_of_caller() -> str:
-    """What children inherit from this process, as the kernel shows it; empty if /proc cannot be read."""
+    """What child processes inherit from this process, as /proc shows it; empty if /proc cannot be read."""
     try:
         status, limits = (_text_of_kernel(f"/proc/self/{name}") for name in ("status", "limits"))
     except OSError:
         return ""
     try:
         typed = os.fstat(0)
-    except OSError:  # it is closed
+    except OSError:  # standard input is closed
         typed = None
     lines = [line for line in status.split("\n") if line.partition(":")[0] in _STATUS_OF_CALLER]
     stream = f"{stat.S_IFMT(typed.st_mode)} {typed.st_rdev}" if typed else ""
@@ -302,9 +305,9 @@ def _text_of_kernel(path: str) -> str:
 
 
 def _libraries_named(name: str) -> str:
-    """The digest of the paths that the loader's cache has for a name; empty if it cannot be read.
+    """The digest of the paths that ld.so.cache lists for a library; empty if ld.so.cache cannot be read.
 
-    It does not cover their order, which only matters if a directory has moved in ld.so.conf.
+    The order of the paths does not count. It changes only if directories in ld.so.conf change places.
     """
     signature = signatures.signature_of(CACHE_OF_LOADER)
     if signature not in _loader_caches:
@@ -324,13 +327,13 @@ def _libraries_named(name: str) -> str:
 
 
 def describe_processor() -> str:
-    """One processor's lines of /proc/cpuinfo that never change; without that file, `uname`."""
+    """The lines of /proc/cpuinfo about one processor that never change; without that file, `os.uname()`."""
     lines = []
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
             for line in stream:
                 if not line.strip():
-                    break  # one processor is enough
+                    break  # the lines of one processor are enough
                 if line.partition(":")[0].strip() in _CPUINFO:
                     lines.append(line)
     except OSError:
@@ -339,9 +342,10 @@ def describe_processor() -> str:
 
 
 def processor_class() -> str:
-    """The C library's version and the flags by which its libm chooses functions.
+    """The version of the C library, and the processor's features by which its libm chooses functions.
 
-    For a later glibc, another C library or another architecture, all of the processor in several lines.
+    Which features these are is known only for x86 and glibc up to 2.42. Otherwise, the text describes the
+    processor in full, in several lines.
     """
     try:
         version = os.confstr("CS_GNU_LIBC_VERSION") or ""

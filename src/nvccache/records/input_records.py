@@ -1,11 +1,11 @@
 """An input record: all inputs that a command was observed to use, and whether they are unchanged.
 
-Part of the hot path. An input record contains the files read, with their digests, and everything else that
-decided the result: names that existed in a directory, and names that did not, so that a new header there
-would be found first; targets of symbolic links, and directories that were not links; listings of directories;
-environment variables that were queried; dates that were queried or written into an output; and the machine
-(facts.py).
-A stat signature is only a hint: if it matches, the file is not read again.
+It contains the digests of the files that the command read. It contains the names that the command looked up
+in directories, whether they existed or not, because a header that is created there might be found first. All
+other inputs, such as the targets of symbolic links, environment variables and dates, are facts (facts.py).
+
+Stat signatures are only hints: while the signature of a file matches, the file is not read again. Part of the
+hot path.
 """
 
 from __future__ import annotations
@@ -59,29 +59,30 @@ _RECORD = sections.Schema(
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
-    ("signatures", (_encode_signatures, _decode_signatures)),  # of files, and of directories
+    ("signatures", (_encode_signatures, _decode_signatures)),  # those of files, then those of directories
     ("directories", sections.STRINGS),
     ("names", (_encode_names, _decode_names)),
-    ("other", sections.STRINGS),  # its reader, and the value of PATH
+    ("other", sections.STRINGS),  # `reader` and `search_path`
     *((fact.name, sections.STRINGS if fact.width == 1 else sections.tuples_of(fact.width)) for fact in FACTS),
 )
-_MOST_FILES = 10_000  # of a record on a remote; a TU of CUTLASS or PyTorch has up to 2,000
-_LARGEST = 1 << 22  # bytes of a record on a remote: 300,000 describe 1,600 headers
+_MOST_FILES = 10_000  # in an input record on a remote; a TU of CUTLASS or PyTorch reads up to 2,000 files
+_LARGEST = 1 << 22  # bytes of an input record on a remote; one with 1,600 headers has 300,000 bytes
 _PROCESS_PATHS = ("/proc/self/", "/proc/thread-self/")
-_BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory counts as being written to after a change
+_BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
-CODE = "c"  # a source whose comments do not matter: its digest is that of comments.py
+CODE = "c"  # a source whose comments do not matter; its digest leaves them out (comments.py)
 
 
 class UnreadableError(Exception):
-    """The inputs cannot be recorded; the message is the reason, a clause."""
+    """The inputs cannot be recorded. The message is a clause that says why."""
 
 
 class InputRecord:
-    """The inputs of a command; the lists about files are parallel, and so are those about directories.
+    """The inputs of a command.
 
-    Besides the fields here, it has one list for each row of facts.FACTS, with the row's name.
+    Lists about files are parallel: elements with the same index describe the same file. So are lists about
+    directories. For each kind of fact in facts.FACTS, there is also a list with the name of that kind.
     """
 
     __slots__ = (
@@ -104,12 +105,12 @@ class InputRecord:
         self.digests: list[str] = []
         self.signatures: list[Signature] = []
         self.directories: list[str] = []
-        # If UNKNOWN, the names in the directory are checked one by one.
+        # If the signature of a directory is UNKNOWN, each name that was looked up in it is checked.
         self.directory_signatures: list[Signature] = []
-        self.names: list[list[str]] = []  # per directory; the first character of a name is its state
+        self.names: list[list[str]] = []  # for each directory; each name follows its state (presence.py)
         self.search_path = ""  # the value of PATH when programs were searched
-        self.reader = presence.user_and_groups()  # the user and groups that could read all this
-        self.cache_signatures: list[Signature] = []  # of `caches`, for replay records only; not stored
+        self.reader = presence.user_and_groups()  # the user and groups of the process that read the files
+        self.cache_signatures: list[Signature] = []  # those of `caches`; only replay records contain them
         for name in _FACTS:
             setattr(self, name, [])
 
@@ -121,7 +122,7 @@ class InputRecord:
 
     @property
     def caches(self) -> list[str]:
-        """The loader's caches (ld.so.cache) that were queried."""
+        """The paths of the loader's caches (ld.so.cache) that the command queried."""
         return [subject.partition(":")[0] for topic, subject, _ in self.machine if topic == LIBRARIES]
 
     @property
@@ -131,7 +132,7 @@ class InputRecord:
 
 
 def encode(input_record: InputRecord) -> bytes:
-    """The stored form."""
+    """The bytes in which an input record is stored."""
     values = {
         "kinds": input_record.kinds,
         "digests": input_record.digests,
@@ -144,7 +145,7 @@ def encode(input_record: InputRecord) -> bytes:
 
 
 def decode(record: bytes) -> InputRecord:
-    """The inverse of `encode`; raises ValueError."""
+    """The inverse of `encode`; raises ValueError for a damaged record."""
     values = _RECORD.decode(record)
     input_record = InputRecord()
     input_record.kinds, input_record.digests = values["kinds"], values["digests"]
@@ -164,7 +165,7 @@ def decode(record: bytes) -> InputRecord:
 
 
 def key_of(front_key: str, record: bytes) -> str:
-    """The key of an entry: from its front key and its encoded inputs, without the hints."""
+    """The key of an entry, made from its front key and from its encoded inputs without their hints."""
     fields = _RECORD.sections_of(record)
     fields |= {"signatures": b"", "other": _without_reader(fields["other"])}
     inputs = [(name, (content,)) for name, content in fields.items()]
@@ -172,17 +173,17 @@ def key_of(front_key: str, record: bytes) -> str:
 
 
 def without_hints(record: bytes) -> bytes:
-    """The record without its hints, which might match by accident on another machine.
+    """An encoded input record without its signatures and reader, which are only valid on one machine.
 
-    Raises ValueError, also if checking the record would take long: a few kilobytes can name many files.
+    Raises ValueError if the record is damaged, or names so many files that checking them would take long.
     """
-    fields = _RECORD.sections_of(record)  # not decoded, since records may be large
+    fields = _RECORD.sections_of(record)  # decoding a large record would take longer
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
     if len(record) > _LARGEST or max(files, directories) > _MOST_FILES:
         raise ValueError("it names too many files")
     fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))
-    fields["other"] = _without_reader(fields["other"])  # permissions are checked again
+    fields["other"] = _without_reader(fields["other"])  # so that permissions are checked again
     return _RECORD.joined(fields)
 
 
@@ -192,16 +193,16 @@ def _without_reader(other: bytes) -> bytes:
 
 
 def programs_in(record: bytes) -> list[tuple[str, str]]:
-    """The programs that were run: (path, digest); raises ValueError."""
+    """(path, digest) of each program that ran; raises ValueError for a damaged record."""
     values = _RECORD.decode(record)
     read = zip(values["files"], values["kinds"], values["digests"], strict=True)
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
 
 
 def forget_parents_of(directory: str, input_record: InputRecord) -> None:
-    """Drop the name of a directory and of its parents from the names that were looked up.
+    """Remove a directory and its parents from the names that were looked up.
 
-    The directory exists whenever the record is checked, but has another name in another checkout.
+    Meant for the working directory: it exists in each call, but has another name in each checkout.
     """
     for index, above in enumerate(input_record.directories):
         below = directory.removeprefix(above.rstrip("/") + "/")
@@ -213,8 +214,8 @@ def forget_parents_of(directory: str, input_record: InputRecord) -> None:
 def follows_directory(input_record: InputRecord) -> bool:
     """Whether the same command might read other files in another working directory.
 
-    It might if a relative name led to a file, or if a file was read in a directory with a relative name.
-    Otherwise, the only relative names were those of directories in which nothing was found.
+    It might if it found a file by a relative name, or if it found something by an absolute name in a place
+    that it also found by a relative name.
     """
     for directory, names in zip(input_record.directories, input_record.names, strict=True):
         if _is_relative(directory) and any(name[0] not in (ABSENT, FOLDER) for name in names):
@@ -226,7 +227,7 @@ def follows_directory(input_record: InputRecord) -> bool:
 
 
 def relative_places(input_record: InputRecord) -> set[str]:
-    """The real paths of all directories to which relative names led, and of files that are links."""
+    """The real paths of all directories, links and other names that the command found by relative paths."""
     folders = [
         ".",
         *input_record.plain,
@@ -239,13 +240,14 @@ def relative_places(input_record: InputRecord) -> set[str]:
 
 
 def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Iterable[str] = ()) -> bool:
-    """Whether an absolute name leads into one of these places, except for programs in those `searched`.
+    """Whether the command used an absolute path in one of these places; programs in `searched` do not count.
 
-    gcc opens system headers by their real path if that is shorter (-fcanonical-system-headers).
+    Absolute paths occur even if all arguments are relative: gcc opens system headers by their real path if
+    that is shorter (-fcanonical-system-headers).
     """
     within, excepted = tuple({f"{place}/" for place in places}), set(searched)
     names = zip(input_record.directories, input_record.names, strict=True)
-    own = os.getcwd() + "/"  # shells look at it by $PWD; it has another name elsewhere
+    own = os.getcwd() + "/"  # does not count, since shells look it up by $PWD
     looked_in = [
         directory
         for directory, looked_up in names
@@ -263,9 +265,10 @@ def _is_relative(path: str) -> bool:
 
 
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
-    """Drop signatures that are too recent to show a change made right after they were taken.
+    """Replace signatures by UNKNOWN if they could stay the same when the file changes once more.
 
-    `looked_at_ns` is a time before any of the files was read.
+    They could if the file was changed just before `looked_at_ns`, a time before any file was read, since file
+    dates have a limited resolution.
     """
     for listed in (input_record.signatures, input_record.directory_signatures, input_record.cache_signatures):
         for index, signature in enumerate(listed):
@@ -276,10 +279,11 @@ def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
 def signature_of_directory(
     directory: str, names: list[str], since_ns: int, is_link: Callable[[str], bool] = os.path.islink
 ) -> Signature:
-    """The signature that shows a change of any name in a directory; UNKNOWN if each name must be checked.
+    """The directory's signature if it changes with any of these names; UNKNOWN if each must be checked.
 
-    Each must be if the directory is being written to or its dates are unreliable, or if a name can change
-    without changing the directory: the target of a link, or whether a file is executable.
+    The names must be checked if the directory changed just before `since_ns`, if its dates are unreliable, or
+    if one of them is a file or a link: without a change of the directory, a file can become executable, and a
+    link can lead to another target.
     """
     signature = signatures.signature_of(directory)
     if signature is None or max(signature[3:]) > since_ns - _BEING_WRITTEN:
@@ -293,7 +297,7 @@ def signature_of_directory(
 
 
 def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
-    """What has changed since the recording, found one by one."""
+    """The changes since the recording. Nothing is checked after the last one that the caller requests."""
     yield from _changed_facts(ENVIRONMENT_FACTS, input_record, now)
     yield from _changed_directories(input_record, now)
     yield from _changed_files(input_record, now)
@@ -302,10 +306,10 @@ def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Differ
 
 
 def is_outdated(record: bytes, now: CurrentState) -> bool:
-    """Whether a file that had to be read in this call has another digest in an encoded record.
+    """Whether an encoded record has another digest for a file that this call has already read.
 
-    This rejects most entries of a source that is being edited, in a tenth of the time of decoding one. Raises
-    ValueError.
+    For a source that is being edited, this rejects most entries in a tenth of the time that it takes to
+    decode them. Raises ValueError for a damaged record.
     """
     if not now.read:
         return False
@@ -344,11 +348,12 @@ def _changed_files(input_record: InputRecord, now: CurrentState) -> Iterator[Dif
         elif _is_changed(path, kind, digest, input_record, now):
             yield Difference("changed", path)
         elif kind in (SOURCE, CODE) and path not in links and now.is_link(path):
-            yield Difference("moved", path)  # gcc names system headers by the targets of links
+            yield Difference("moved", path)  # it is a link now, and gcc may name a header by its target
 
 
 def _is_changed(path: str, kind: str, digest: str, input_record: InputRecord, now: CurrentState) -> bool:
-    if kind == CODE:  # `#pragma once` treats equal files as one; without comments, their digests are the same
+    if kind == CODE:
+        # `#pragma once` skips a file that is equal to another, so becoming equal to one counts as a change.
         whole = now.digest(path)
         is_like_another = input_record.digests.count(whole) > (whole == digest)
         return now.digest_of_code(path) != digest or is_like_another
@@ -377,7 +382,7 @@ def _changed_names(directory: str, names: Iterable[str], now: CurrentState) -> I
 
 
 def _unreadable_paths(input_record: InputRecord, now: CurrentState) -> list[Difference]:
-    """The paths that another user may not read, which signatures do not show."""
+    """The paths that this process may not read, if another user recorded them: signatures do not tell."""
     if input_record.reader == presence.user_and_groups():
         return []
     wanted = [

@@ -1,7 +1,7 @@
-"""Direct hits, the second level of the cache: a parsed call is answered from a record, without a process.
+"""Answers a parsed call from a record, without starting a process: a direct hit, the cache's second level.
 
-The launcher has tried a replay before (replay.py). Part of the hot path: the time of a direct hit is the time
-to import and run this module and its imports.
+The first level is a replay, which the launcher tries before it starts Python (replay.py). Part of the hot
+path: a direct hit takes as long as importing and running this module and what it imports.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from nvccache.records.facts import CurrentState
     from nvccache.records.tiered_store import TieredStore
 
-_SAMPLE = 16  # about one in so many hits accounts for the bytes that all of them add
+_SAMPLE = 16  # about one hit in 16 adds the bytes of its replay record, times 16, to the count of bytes
 
 
 def answer(request: Request) -> Answer | Bypass | None:
-    """Parse a call and answer it from the records, or bypass it; None if it has to be compiled."""
+    """Parse a call and answer it from a record, or bypass it; None if no record answers it."""
     if sys.stdin is None:
-        return Bypass("standard_input", "closed")  # nvcc fails
+        return Bypass("standard_input", "closed")  # nvcc fails without a standard input
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
     if config.base_dir and isinstance(parsed, invocation.Invocation) and not parsed.is_query:
         from nvccache.records import base_dir
@@ -51,19 +51,19 @@ def answer(request: Request) -> Answer | Bypass | None:
         found = _answer_parsed(request, cache)
         _account_for_added(cache, config)
     if not found and parsed.is_query and not config.remote and config.readonly:
-        return Bypass(parsed.mode)  # its result could not be recorded
+        return Bypass(parsed.mode)  # the result of this query could not be recorded
     return found
 
 
 def prefetch(request: Request, cache: TieredStore) -> None:
-    """Start fetching the records that `answer_from_remotes` will look up."""
+    """Start to fetch the remote records that `answer_from_remotes` will look up."""
     from nvccache.records import direct
 
     cache.prefetch_records(each.key for each in direct.make_lookup_keys(request))
 
 
 def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
-    """Answer a call from remote records."""
+    """Answer a call from the records of remotes; None if none of them is valid."""
     answer = _answer_parsed(request, cache, cache.remote_records)
     return answer if isinstance(answer, Answer) else None
 
@@ -71,7 +71,7 @@ def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
 def _answer_parsed(
     request: Request, cache: Store, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> Answer | Bypass | None:
-    """Restore the products of a valid record, or none of them if one has been evicted."""
+    """Restore the products of a valid record; None if there is no such record, or a product was evicted."""
     from nvccache.records import direct, record
     from nvccache.records.facts import CurrentState
 
@@ -85,12 +85,12 @@ def _answer_parsed(
         return Bypass("query_streams")
     status = restore(answer, cache)
     if status != RESTORED:
-        return Bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
+        return Bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc will report the error
     record.take_signatures(entry.input_record, now)
     replay.add_of_process(request, entry.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
-        # The entries on which the record rests count as used, too: the next call after an edit needs them. If
-        # a record has not been used for long, the launcher leaves the call to us.
+        # After an edit, the next call needs the entries of stages from which this record was made. So mark
+        # them, too. The launcher does not mark them: if a replay record is stale, it starts Python instead.
         cache.mark_used(entry.result.basis)
     return answer
 
@@ -102,9 +102,8 @@ def _can_be_written(has_output: bool, has_messages: bool) -> bool:
 
 
 def _account_for_added(cache: Store, config: Config) -> None:
-    """Keep the cache within its size, but not on every hit: the lock costs more than a hit."""
-    # A random byte instead of the pid, which may be the same for each call, as in a container for one
-    # compile.
+    """Keep the cache within its size limit, but only on some hits, since taking the lock outlasts a hit."""
+    # Not the pid: if each compile runs in a new container, all calls may have the same one.
     if cache.added and os.urandom(1)[0] % _SAMPLE == 0:
         from nvccache.store import eviction
 
@@ -120,15 +119,15 @@ class Request:
     def __init__(self, nvcc: str, arguments: list[str], environ: dict[str, str], config: Config) -> None:
         self.nvcc = nvcc
         self.arguments = arguments
-        self.environ = environ  # the caller's
+        self.environ = environ  # the caller's environment
         self.config = config
         self.checkout = ""  # the checkout in which nvcc gets relative paths; empty without a base directory
-        self.now: CurrentState | None = None  # the state of files with which its records were compared
+        self.now: CurrentState | None = None  # the state of files with which records were compared
 
     if TYPE_CHECKING:
-        invocation: Invocation  # once parsed
+        invocation: Invocation  # only set once the call is parsed
 
     @property
     def guarded_environ(self) -> dict[str, str]:
-        """The environment for what this call starts."""
+        """The environment for the processes that this call starts."""
         return real_nvcc.guarded(self.environ, self.nvcc)

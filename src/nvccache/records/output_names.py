@@ -1,9 +1,9 @@
-"""The names of a call's outputs: the only files that a record may make us write.
+"""Derives the names of a call's outputs: to answer a call from a record, nvccache writes no other files.
 
-Part of the hot path. The names follow from the command line by nvcc's rules, never from a record, which may
-come from a remote: a record only contains indices into the names found here. Outputs that nvcc names by other
-rules cannot be recorded. The launcher's records, which are private, contain the names themselves; each is for
-one command line, directory and environment.
+The names follow from the command line by nvcc's rules. They are never taken from a record, because that may
+come from a remote: it only contains indices into the names derived here. A call cannot be recorded if nvcc
+names its outputs by other rules. Replay records never leave the cache directory, and each is for one command
+line, working directory and environment, so they contain the names themselves. Part of the hot path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Invocation
 
-STANDARD_OUTPUT = ""  # the name that stands for it among the products of a query
+STANDARD_OUTPUT = ""  # the destination of a query's product that is printed
 EXTENSIONS = {
     "ltoir": ".ltoir",
     "optix-ir": ".optixir",
@@ -32,17 +32,17 @@ EXTENSIONS = {
 
 
 class Outputs:
-    """The files that a call makes."""
+    """The files that a call writes."""
 
     __slots__ = ("are_objects", "dependency_file", "products")
 
     def __init__(self, products: list[str], dependency_file: str, are_objects: bool) -> None:
-        self.products = products  # the role of one in a result is its index here
-        self.dependency_file = dependency_file  # empty if there is none
-        self.are_objects = are_objects  # written by gas, which unlinks an existing file first
+        self.products = products  # in a result, the role of a product is its index in this list
+        self.dependency_file = dependency_file  # empty if the call writes no depfile
+        self.are_objects = are_objects  # whether gas writes the products: it unlinks existing files first
 
     def match(self, products: Sequence[str], dependency_file: str) -> bool:
-        """Whether these are exactly the files that the call makes, each of them once."""
+        """Whether these are exactly the files that the call writes, without duplicates."""
         return (
             len(products) == len(set(products))
             and set(products) == set(self.products)
@@ -51,7 +51,7 @@ class Outputs:
 
 
 def outputs_of(invocation: Invocation) -> Outputs | None:
-    """The outputs of a parsed call; None if their names do not follow from it."""
+    """The outputs of a parsed call; None if their names do not follow from the command line."""
     dependency_file = _dependency_file(invocation)
     if dependency_file is None:
         return None
@@ -60,7 +60,7 @@ def outputs_of(invocation: Invocation) -> Outputs | None:
     if invocation.is_query:
         products = [invocation.output or STANDARD_OUTPUT]
     elif mode == "link":
-        products = []  # the program is linked each time
+        products = []  # no call records a linked program
     elif mode == "device-link":
         extension = next(
             (EXTENSIONS[name] for name in ("cubin", "fatbin") if name in invocation.options), ".o"
@@ -79,7 +79,7 @@ def outputs_of(invocation: Invocation) -> Outputs | None:
 
 
 def _dependency_file(invocation: Invocation) -> str | None:
-    """The depfile's name; empty if the call requests none, None if the name is ambiguous."""
+    """The depfile's name; empty if the call requests no depfile, None if the name is ambiguous."""
     wanted = invocation.dependencies
     if not wanted:
         return ""
@@ -92,7 +92,7 @@ def _dependency_file(invocation: Invocation) -> str | None:
 
 
 def default_depfile(output: str) -> str | None:
-    """Where nvcc writes the depfile without -MF; None if the name of the output is ambiguous."""
+    """The name that nvcc gives the depfile without -MF; None if the output has no extension or several."""
     stem, extension = os.path.splitext(output)
     return stem + ".d" if extension and "." not in os.path.basename(stem) else None
 

@@ -1,19 +1,19 @@
-"""Restores the outputs of a call, each product whole or not at all, and writes its depfile.
+"""Writes the outputs of a call as nvcc would: its depfile, and each product completely or not at all.
 
-Part of the hot path. The result on disk is what nvcc would have left: the depfile first, since nvcc writes it
-before it compiles, then the products. gas unlinks an existing object that is not empty and creates a new one;
-nvcc and its other tools write into an existing file, which keeps its inode, mode and hard links. So do we.
-A new file has no name (O_TMPFILE) until it is complete, and disappears with its process, however that ends;
-on a file system without such files, such as NFS, it has a temporary name. A file that was overwritten in part
-is removed.
+The depfile is written before the products, because nvcc writes it before it compiles. An existing object that
+is not empty is unlinked and created anew, as by gas. Any other existing file is overwritten in place, so that
+it keeps its inode, mode and hard links, as with nvcc and its other tools. A new file has no name (O_TMPFILE)
+until it is complete, so that nothing remains of it if its process is killed. On file systems that do not
+support O_TMPFILE, such as NFS, it has a temporary name. If overwriting a file fails, the file is removed.
 
-The depfile of -MD and -MMD is generated for each call, since it names the call's output. Its format was
-compared with nvcc's on 11.8 to 13.5; passes.py decides which files it lists.
+The depfile of -MD and -MMD is generated for each call, because it contains the name of the call's output. Its
+format was compared with that of nvcc 11.8 to 13.5; passes.py decides which files it lists. Part of the hot
+path.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` itself loads enum, which costs 3 ms
+import _signal  # type: ignore[import-not-found]  # the module `signal` loads `enum`, which takes 3 ms
 import os
 import stat
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 
-WORTH_CLONING = 1 << 20  # bytes; importing fcntl to clone a smaller product takes longer than writing it
+WORTH_CLONING = 1 << 20  # bytes; writing a smaller product is faster than importing fcntl to clone it
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 RESTORED, LOST, UNWRITABLE = "restored", "lost", "unwritable"
 
 
 class Product:
-    """A file to be written."""
+    """A file to write."""
 
     __slots__ = ("content", "destination", "raw_blob", "unlink_first")
 
@@ -45,17 +45,17 @@ class Product:
     ) -> None:
         self.destination = destination
         self.content = content
-        self.raw_blob = raw_blob  # a file of the cache that may have the same content, for cloning
-        self.unlink_first = unlink_first  # an existing file is replaced, as by gas
+        self.raw_blob = raw_blob  # the path of a blob to clone, which may be missing or damaged
+        self.unlink_first = unlink_first  # whether an existing file is unlinked, as by gas
 
 
 def write_all(products: Sequence[Product]) -> None:
-    """Write these products, in this order.
+    """Write products in the given order.
 
-    Raises OSError, also if a destination is not a regular file, or ValueError for an invalid name; the
-    product that failed is then as it was, or does not exist.
+    Raises ValueError for an invalid name, and OSError if a product cannot be written or its destination is
+    not a regular file. That product is then unchanged or does not exist.
     """
-    # Nothing cleans up after a direct hit that is stopped by a signal.
+    # Signals have to wait, since nothing cleans up after a direct hit.
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         for product in products:
@@ -72,7 +72,7 @@ def _write(product: Product) -> None:
         old = None
     if old and not stat.S_ISREG(old.st_mode):
         raise OSError("a product that is not a regular file")
-    is_replaced = old is not None and product.unlink_first and old.st_size > 0  # the condition of binutils
+    is_replaced = old is not None and product.unlink_first and old.st_size > 0  # gas overwrites empty files
     if old and not is_replaced:
         _overwrite(product)
     else:
@@ -80,7 +80,7 @@ def _write(product: Product) -> None:
 
 
 def _write_new(product: Product, is_replaced: bool) -> None:
-    """Write a new file; an old one is unlinked last. It is an error if another process has just made one."""
+    """Write a new file, then unlink an existing one. Raises OSError, also if a file is created meanwhile."""
     destination, flags, name = product.destination, os.O_RDWR | os.O_CLOEXEC, ""
     try:
         descriptor = os.open(os.path.dirname(destination) or ".", flags | os.O_TMPFILE, 0o666)
@@ -91,7 +91,7 @@ def _write_new(product: Product, is_replaced: bool) -> None:
         _fill(descriptor, product)
         if is_replaced:
             os.unlink(destination)
-        # Python follows the link only if src_dir_fd is given; with an absolute path, its value is irrelevant.
+        # With `src_dir_fd`, Python follows the link in /proc; the value is ignored for an absolute path.
         os.link(name or f"/proc/self/fd/{descriptor}", destination, src_dir_fd=descriptor)
     finally:
         os.close(descriptor)
@@ -100,20 +100,20 @@ def _write_new(product: Product, is_replaced: bool) -> None:
 
 
 def _overwrite(product: Product) -> None:
-    """Write into an existing file, opened as nvcc's tools open it: if the kernel refuses that, so it did."""
+    """Overwrite an existing file, opened as by nvcc's tools, so that opening fails where they would fail."""
     descriptor = os.open(product.destination, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _fill(descriptor, product)
         os.ftruncate(descriptor, len(product.content))
     except BaseException:
-        untrusted.remove(os.path.realpath(product.destination))  # make must notice that the content is lost
+        untrusted.remove(os.path.realpath(product.destination))  # so that make notices the loss
         raise
     finally:
         os.close(descriptor)
 
 
 def _fill(descriptor: int, product: Product) -> None:
-    """Write the content into a file, or clone the blob if the file system can; raises OSError."""
+    """Clone a large blob if the file system can, or else write the content into a file; raises OSError."""
     content = product.content
     if len(content) < WORTH_CLONING or not _clone(product.raw_blob, descriptor, content):
         untrusted.write_all(descriptor, content)
@@ -122,8 +122,9 @@ def _fill(descriptor: int, product: Product) -> None:
 def _clone(source: str, target: int, content: bytes) -> bool:
     """Share the blob's blocks (copy on write) instead of copying them; False if that is impossible.
 
-    The clone is compared with the content: an older blob of the same name may be damaged. Most file systems
-    cannot clone, and fail before anything is read. A blob may end in a checksum, hence the truncation.
+    The clone is compared with the content, because the blob's file may be an older one that is damaged. Most
+    file systems cannot clone, and fail before anything is read. The file is truncated to the content's
+    length, because a blob's file may end with a checksum.
     """
     import fcntl
 
@@ -143,19 +144,20 @@ def _clone(source: str, target: int, content: bytes) -> bool:
 
 
 def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes:
-    """The depfile of a call; its passes entered these files, each with whether it is a system header."""
+    """The depfile's content. `entered` has the files that the passes read, and which are system headers."""
     wanted = invocation.dependencies
     assert wanted is not None
-    # A file may be entered both as a system header and as an ordinary one.
+    # The same file may be entered both as a system header and as another file.
     files = list(dict.fromkeys(name for name, is_system in entered if not (is_system and wanted.omit_system)))
     chosen = wanted.targets[-1] if wanted.targets else invocation.output or None
     return render(target(entered[0][0], chosen, invocation.output_directory), files, wanted.phony)
 
 
 def target(source: bytes, chosen: str | None, directory: str) -> bytes:
-    """The target of the rule: the value of -MT or -o, else the object's name, derived from the source's.
+    """The depfile's target: the value of -MT or -o, or else the name that an object of the source has.
 
-    That is `a.o`, even with -ptx and -cubin. -odir is prepended verbatim, even to an absolute path.
+    For `a.cu`, it is `a.o` even with -ptx and -cubin. nvcc puts the value of -odir before it, even if it is
+    an absolute path.
     """
     base = os.path.splitext(os.path.basename(source))[0]
     name = base + b".o" if chosen is None else os.fsencode(chosen)
@@ -163,7 +165,7 @@ def target(source: bytes, chosen: str | None, directory: str) -> bytes:
 
 
 def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
-    """The make rule: blanks are escaped in names, but not in the target. The source comes first, as typed."""
+    """The depfile's text. As with nvcc, blanks in the target are not escaped, and the source is as typed."""
     listed = [*files[:1], *map(_as_listed, files[1:])]
     escaped = [name.replace(b" ", b"\\ ") for name in listed]
     text = target + b" : " + b" \\\n    ".join(escaped) + b"\n"
@@ -173,26 +175,27 @@ def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
 
 
 def _as_listed(name: bytes) -> bytes:
-    """A header's name as nvcc reads it from a line marker, whose escapes it does not understand.
+    """A header's name as nvcc writes it into a depfile.
 
-    Each backslash becomes a slash, although the marker doubles them, and a quotation mark ends the name.
+    nvcc reads the name from a line marker, but does not know the marker's escapes: each backslash becomes a
+    slash, although the marker has two for one, and a quotation mark ends the name.
     """
     before_quote, quote, _ = name.partition(b'"')
     return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")
 
 
 class Answer:
-    """A result with the output names of one call."""
+    """A result, with the output names of the call that it answers."""
 
     __slots__ = ("dependency_file", "products", "result", "rule", "sources")
 
     def __init__(self, result: Result) -> None:
         self.result = result
-        # (destination, digest of the content, whether an existing file is unlinked first); the destination
-        # of a query may be STANDARD_OUTPUT.
+        # (destination, digest of the content, whether an existing file is unlinked first). The destination
+        # is STANDARD_OUTPUT for the output of a query that goes there.
         self.products: list[tuple[str, str, bool]] = []
         self.dependency_file = ""
-        self.rule: bytes | None = None  # the depfile's content, None if the call requests none
+        self.rule: bytes | None = None  # the depfile's content; None if the call requests no depfile
         self.sources: list[str] = []  # the inputs as typed
 
     @property
@@ -202,9 +205,10 @@ class Answer:
 
 
 def restore(answer: Answer, cache: Store) -> str:
-    """Write the products and the depfile; text for standard output is put into the answer's result.
+    """Write the depfile and the products; put text for standard output into the answer's result.
 
-    LOST, with nothing written, if a blob is missing; UNWRITABLE if nvcc should run and report why.
+    Returns RESTORED; LOST if a blob is missing, so that nothing was written; or UNWRITABLE if an output could
+    not be written.
     """
     wanted = []
     if answer.rule is not None:
