@@ -85,8 +85,12 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
         stage.start = max(0.0, stage.start - began)
     event.tool_saved = report.tool_saved
     if event.stages:  # else nvcc answered a query
+        import resource  # not for direct hits; `os.times` counts in steps of 10 ms
+
+        usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        used = sum(usage.ru_utime + usage.ru_stime for usage in usages)  # the dry run included
         tools = sum(stage.cpu for stage in event.stages if stage.where == event_line.LOCAL)
-        event.overhead = max(0.0, sum(os.times()[:4]) - tools)  # the dry run included
+        event.overhead = max(0.0, used - tools)
     return event
 
 
