@@ -36,14 +36,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """What a value of a table says of its row: `not kept`, `no home`, `limit 3`, the words of a command."""
+    """What a value of a table says of its row: `not kept`, `no home`, `limit 3`, `mode 755`, a command."""
     name = argname.replace("_", " ")
     if val is None or val == "":
         return f"{'no' if val is None else 'empty'} {name}"
     if isinstance(val, bool):
         return name if val else f"not {name}"
     if isinstance(val, int | float):
-        return f"{name} {val}"
+        return f"{name} {val:o}" if {"mode", "umask"} & {*name.split()} else f"{name} {val}"
+    if isinstance(val, Exception):
+        return repr(val)
     if isinstance(val, set | frozenset):
         val = sorted(val, key=str)
     if not isinstance(val, list | tuple | dict) or not _is_plain(val):

@@ -62,7 +62,7 @@ def test_defaults_are_in_force_where_a_variable_is_not_set_or_empty(environ, hom
     assert all(row.variable == f"NVCCACHE_{name.upper()}" for name, row in config.SETTINGS.items())
 
 
-def test_environment_goes_before_the_file_and_the_file_before_defaults(environ, write_file):
+def test_environment_variables_override_the_settings_file_which_overrides_defaults(environ, write_file):
     write_file('max_size = "1G"\nlog = "/from/file"\nreadonly = true\njobs = 3\n')
     settings = config.load({**environ, "NVCCACHE_MAX_SIZE": "2G"})
     assert (settings.max_size, settings.log) == (2 * 1024**3, "/from/file")
@@ -71,7 +71,7 @@ def test_environment_goes_before_the_file_and_the_file_before_defaults(environ, 
     assert origins == ["NVCCACHE_MAX_SIZE", "file", "default"]
 
 
-def test_file_in_the_working_directory_is_not_read(environ, tmp_path, monkeypatch):
+def test_a_settings_file_in_the_working_directory_is_not_read(environ, tmp_path, monkeypatch):
     for name in ("nvccache.toml", "config.toml"):
         (tmp_path / name).write_text('dir = "/evil"\n')
     monkeypatch.chdir(tmp_path)
@@ -174,8 +174,8 @@ BROKEN = ["base_dir = ", "\x00", 'log = "/l', "jobs = 1\njobs = 2"]
 BROKEN += ["log = '\udcff'", "jobs = " + "9" * 5000, "x = " + "[" * 5000]
 
 
-@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_a_file_that_is_not_toml_is_one_problem_and_all_defaults(environ, write_file, text):
+@pytest.mark.parametrize("text", BROKEN, ids=lambda text: repr(text[:20]))
+def test_a_settings_file_that_is_not_toml_gives_one_problem_and_all_defaults(environ, write_file, text):
     write_file(f'max_size = "1G"\n{text}\nlog = "/l"\n')
     settings, (sentence,) = problems_of({**environ, "NVCCACHE_JOBS": "3"})
     assert (settings.max_size, settings.log, settings.jobs) == (DEFAULT_SIZE, "", 3)
@@ -183,7 +183,7 @@ def test_a_file_that_is_not_toml_is_one_problem_and_all_defaults(environ, write_
     assert sentence.endswith("; the defaults are in force") and wrong(settings) == ["file"]
 
 
-def test_wrong_values_and_unknown_names_of_the_file_are_problems(environ, write_file):
+def test_wrong_values_and_unknown_names_in_the_settings_file_are_reported(environ, write_file):
     text = f'max_size = "ten"\njobs = true\nlog = 0x{"f" * 5000}\nbase_dir = "relative"\n'
     text += 'readonly = true\nmax_sise = "1G"\n'
     write_file(f'{text}[table]\nlog = "/x"\n')
@@ -218,7 +218,7 @@ def test_a_special_file_in_place_of_the_settings_file_does_not_block(environ, pu
 
 
 @pytest.mark.parametrize("home", [None, "", "~", "relative/home"])
-def test_without_a_home_directory_there_is_no_cache(monkeypatch, home):
+def test_without_a_home_directory_no_cache_is_used(monkeypatch, home):
     environ = {} if home is None else {"HOME": home}
     assert config.home_of(environ) == pwd.getpwuid(os.getuid()).pw_dir
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: {}[uid])

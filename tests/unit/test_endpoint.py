@@ -21,7 +21,7 @@ def test_an_executor_url_names_its_certificate_and_token_files() -> None:
     assert found.shown == "grpcs://h:443"
 
 
-def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
+def test_a_launcher_prefix_is_split_into_words_as_by_a_shell() -> None:
     found = endpoint.parse("prefix:srun -n1 --comment 'two words' --")
     assert found.launcher == ["srun", "-n1", "--comment", "two words", "--"]
     assert found.shown == "prefix:srun"

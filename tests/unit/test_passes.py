@@ -32,7 +32,7 @@ NO_FACTS += [sections.pack("pass-1", [b""]), sections.pack("result-2", [b"", b"1
 NO_FACTS += [sections.pack("pass-1", [b"\xff", b"1"])]
 
 
-@pytest.mark.parametrize("facts", NO_FACTS, ids=range(len(NO_FACTS)))
+@pytest.mark.parametrize("facts", NO_FACTS, ids=repr)
 def test_malformed_facts_about_a_preprocessed_text_are_refused(facts):
     with pytest.raises(ValueError):
         decoded(facts)

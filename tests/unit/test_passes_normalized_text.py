@@ -206,7 +206,7 @@ INCLUDING = (
 )
 
 
-def test_lines_around_a_large_system_header_do_not_count():
+def test_moved_lines_around_a_large_system_header_do_not_change_the_digest():
     plain = say(INCLUDING.format(""))
     assert plain == say(INCLUDING.format("\n\n")) != ""
     assert plain == say(INCLUDING.replace("# 3", "# 77").format(""))

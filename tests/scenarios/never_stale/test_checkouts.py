@@ -104,7 +104,9 @@ def test_a_second_checkout_gets_the_object_that_nvcc_makes_there(workspace: Work
     check_again(workspace, first, before, is_recorded=True)
 
 
-def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Workspace) -> None:
+def test_two_checkouts_share_a_compile_whose_header_is_outside_the_base_directory(
+    workspace: Workspace,
+) -> None:
     workspace.write("outside/h.h", value(1))
     checkouts = Checkouts(NO_DIRECT_HIT, options="-I{work}/outside")
     first, second = check_out(workspace, checkouts)
@@ -118,7 +120,7 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
 
 
 @pytest.mark.parametrize("is_on_path", [False, True])
-def test_a_header_of_one_checkout_that_both_read_is_an_input_of_both(
+def test_a_header_of_one_checkout_is_an_input_of_both_checkouts_if_both_read_it(
     workspace: Workspace, is_on_path: bool
 ) -> None:
     """Both read the file of the first checkout, so its edit counts for both, with their own PATH too."""

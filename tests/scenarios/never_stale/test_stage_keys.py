@@ -167,7 +167,7 @@ def test_the_content_of_a_file_that_an_option_names_is_in_the_stage_key(stages: 
         assert changed(before, stages.keys_of(planned, environ)) == HOST
 
 
-def test_keys_differ_where_the_same_text_is_divided_into_other_parts() -> None:
+def test_dividing_the_same_text_into_other_parts_gives_another_stage_key() -> None:
     assert stage_key.key_of([("stage", ("a",)), ("tool", ("b",))]) != stage_key.key_of(
         [("stage", ("b",)), ("tool", ("a",))]
     )

@@ -113,7 +113,7 @@ def test_a_newer_gcc_installed_for_clang_is_noticed(workspace: Workspace) -> Non
     check(workspace, Case(gcc_of(12, 2), (), files, call(options), prepare=gcc_of(11, 1)))
 
 
-def test_a_tool_replaced_under_the_same_size_and_date_is_seen(workspace: Workspace) -> None:
+def test_a_tool_replaced_by_one_of_equal_size_and_date_is_noticed(workspace: Workspace) -> None:
     """Both are scripts; one says `-O0` where the other says `-O3`."""
     set_up(workspace, Case(files=CODE, has_own_toolkit=True))
     wrapping("-O3")(workspace)

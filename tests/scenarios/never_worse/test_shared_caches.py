@@ -58,7 +58,9 @@ def test_two_users_can_share_a_cache_directory(tmp_path: Path, mode: int) -> Non
     assert Store(str(root)).find_record(RECORD, KEY) == b"of the second"
 
 
-def test_default_cache_of_user_with_own_group_is_not_shared(workspace: Workspace, workers_base: Path) -> None:
+def test_the_default_cache_of_a_user_with_an_own_group_is_not_shared(
+    workspace: Workspace, workers_base: Path
+) -> None:
     """Umask 002, as on Ubuntu: the launcher answers the last call without Python.
 
     The first one is not recorded if another test changes a file of the toolkit's meanwhile.

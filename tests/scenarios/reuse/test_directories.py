@@ -168,7 +168,7 @@ def test_line_information_is_shared_between_build_directories_if_paths_are_absol
     assert is_direct or made.ran()["cicc"] == 1
 
 
-def test_another_content_of_an_options_file_is_no_direct_hit(workspace: Workspace) -> None:
+def test_a_changed_options_file_prevents_a_direct_hit(workspace: Workspace) -> None:
     """As from CMake's Makefiles: the file names the checkout, and differs in each."""
     check_out(workspace, PLAIN.replace("VALUE;", "VALUE + MORE;"), "p", "q")
     for name in ("p", "q"):
@@ -182,7 +182,7 @@ def test_another_content_of_an_options_file_is_no_direct_hit(workspace: Workspac
     assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
 
 
-def test_another_value_of_nvcc_append_flags_is_no_direct_hit(workspace: Workspace) -> None:
+def test_a_changed_value_of_nvcc_append_flags_prevents_a_direct_hit(workspace: Workspace) -> None:
     """As in a PyTorch extension, whose users can add an option only by such a variable."""
     check_out(workspace, NAMED, "p", "q")
     line = ("{here}/src/a.cu", "-I{here}/inc")
@@ -192,7 +192,9 @@ def test_another_value_of_nvcc_append_flags_is_no_direct_hit(workspace: Workspac
     assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=MAPPED).outcome == "direct_hit"
 
 
-def test_blanks_in_nvcc_append_flags_count_for_a_wrapper_that_reads_it(workspace: Workspace) -> None:
+def test_other_blanks_in_nvcc_append_flags_prevent_a_direct_hit_if_a_wrapper_reads_them(
+    workspace: Workspace,
+) -> None:
     check_out(workspace, PLAIN, "p")
     script = workspace.write(
         "hostcxx", f'#!/bin/sh\nexec {HOST_COMPILER} -DSIZE=${{#NVCC_APPEND_FLAGS}} "$@"\n'

@@ -44,7 +44,7 @@ def test_a_reworded_comment_is_a_direct_hit(workspace: Workspace, name: str) -> 
 
 
 @pytest.mark.parametrize(("option", "outcome"), [("-DMORE", "direct_hit"), ("-C", "partial_hit")])
-def test_comments_behind_a_script_that_only_adds_options_count_if_these_keep_them(
+def test_a_reworded_comment_is_a_miss_if_a_wrapper_adds_the_option_that_keeps_comments(
     workspace: Workspace, option: str, outcome: str
 ) -> None:
     workspace.write("compiler", f'#!/bin/sh\nexec {HOST_COMPILER} {option} "$@"\n').chmod(0o755)
@@ -56,7 +56,9 @@ def test_comments_behind_a_script_that_only_adds_options_count_if_these_keep_the
 
 
 @pytest.mark.parametrize("name", COUNTING)
-def test_comments_count_where_something_shows_them(workspace: Workspace, name: str) -> None:
+def test_a_reworded_comment_is_a_miss_if_a_message_or_an_output_shows_comments(
+    workspace: Workspace, name: str
+) -> None:
     files, more = COUNTING[name]
     put(workspace, files)
     rebuild(workspace, "-c", "a.cu", *more)

@@ -27,7 +27,7 @@ def _names(word: str) -> set[str]:
     return {word, word.partition("=")[0], glued[1] if glued else word}
 
 
-def test_every_documented_option_is_in_a_command_line(nvcc: str) -> None:
+def test_the_command_lines_use_every_documented_option(nvcc: str) -> None:
     text = subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True).stdout
     documented = _DOCUMENTED.findall(text)
     assert len(documented) > 100
@@ -35,7 +35,7 @@ def test_every_documented_option_is_in_a_command_line(nvcc: str) -> None:
     assert [names for names in documented if used.isdisjoint(names)] == []
 
 
-def test_every_outcome_is_in_a_line_that_is_run_by_default() -> None:
+def test_the_command_lines_that_run_by_default_show_every_outcome() -> None:
     names = {line.name for line in LINES}
     assert names >= BY_DEFAULT
     assert EDITED_BY_DEFAULT <= BY_DEFAULT

@@ -53,7 +53,7 @@ def test_diagnostics_quote_the_current_source_lines(workspace: Workspace) -> Non
     assert result.compiled() == {}
 
 
-def test_text_of_other_lines_matters_only_to_stages_that_printed_diagnostics(workspace: Workspace) -> None:
+def test_quoted_source_text_is_an_input_only_of_stages_that_printed_diagnostics(workspace: Workspace) -> None:
     """Only a stage that printed diagnostics depends on the text they quote."""
     put(workspace, FILES)
     silent = ("-c", "a.cu", "-w")
@@ -140,7 +140,7 @@ def through_pipe(workspace: Workspace, *argv: str) -> Result:
 
 
 @pytest.mark.parametrize("options", [(), ("-Xcompiler", "-fdiagnostics-color=always")], ids=["", "coloured"])
-def test_messages_on_a_terminal_are_those_in_a_pipe(loud: Workspace, options: tuple[str, ...]) -> None:
+def test_messages_on_a_terminal_equal_those_in_a_pipe(loud: Workspace, options: tuple[str, ...]) -> None:
     """As a miss, a replay and a stage hit; so a pipe and a terminal share a result."""
     argv = (*TALKING, *options)
     expected = through_pipe(loud, *argv)

@@ -108,7 +108,7 @@ FAILING = {
 
 @pytest.mark.by_default("closed standard input")
 @pytest.mark.parametrize("what", FAILING)
-def test_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -> None:
+def test_a_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -> None:
     """Though a call that differs only in this is cached."""
     line, shell, reason = FAILING[what]
     workspace.write("a.cu", KERNEL)
@@ -139,7 +139,7 @@ def test_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -
     ],
     ids=["object", "depfile"],
 )
-def test_output_to_dev_null_is_a_direct_hit(
+def test_a_repeated_compile_to_dev_null_is_a_direct_hit(
     workspace: Workspace, line: tuple[str, ...], product: str
 ) -> None:
     workspace.write("a.cu", KERNEL)

@@ -82,7 +82,7 @@ def test_a_log_that_several_stages_append_to_is_complete_after_each_compile(
         log.write_text(kept)
 
 
-def test_the_log_of_a_wrapper_costs_no_compile_of_device_code(workspace: Workspace) -> None:
+def test_a_wrapper_that_appends_to_a_log_does_not_recompile_device_code(workspace: Workspace) -> None:
     use_wrapper(workspace, f"echo x >> log\n{BECOMES}", files={"log": "x\n"})
     made_by_cache(workspace, HERE)
     workspace.write("a.cu", f"{DEFAULT}// one\n")
@@ -166,7 +166,7 @@ KEEPING = {
 
 @pytest.mark.by_default("unknown")
 @pytest.mark.parametrize("what", KEEPING)
-def test_debug_information_names_the_intermediates_that_are_kept(workspace: Workspace, what: str) -> None:
+def test_with_keep_debug_information_names_the_kept_intermediates(workspace: Workspace, what: str) -> None:
     """Where plain nvcc leaves them for the user, and not in a directory of ours."""
     use_wrapper(workspace, KEEPING[what])
     options = ("-keep", "-ccbin", f"{workspace.directory}/wrapper", "-arch=sm_75", "-c", "a.cu", "-o", "a.o")

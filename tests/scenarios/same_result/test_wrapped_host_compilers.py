@@ -92,7 +92,7 @@ def compile_into_empty_directory(
 @pytest.mark.by_default("a script-coverage")
 @pytest.mark.parametrize("what", BESIDE)
 @pytest.mark.parametrize("adds", ADDS)
-def test_files_that_a_wrapper_has_gcc_write_beside_the_object_are_always_there(
+def test_files_that_a_wrapper_makes_gcc_write_beside_the_object_exist_after_every_compile(
     workspace: Workspace, adds: str, what: str
 ) -> None:
     options, beside = BESIDE[what]
@@ -121,7 +121,9 @@ def test_a_wrapper_that_asks_whether_the_object_exists_runs_each_time(workspace:
         assert images[0] != images[1]
 
 
-def test_a_file_that_a_wrapper_writes_beside_the_object_is_always_there(workspace: Workspace) -> None:
+def test_a_file_that_a_wrapper_writes_beside_the_object_exists_after_every_compile(
+    workspace: Workspace,
+) -> None:
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
     use_wrapper(workspace, text, files=FILES)
     for _ in range(2):

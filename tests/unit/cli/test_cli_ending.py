@@ -134,7 +134,9 @@ class Terminal(io.StringIO):
         (Terminal, {"TERM": None}, False),
     ],
 )
-def test_colours_are_for_terminals_whose_user_wants_them(stream, variables, is_coloured, monkeypatch):
+def test_output_is_coloured_only_on_a_terminal_whose_user_wants_colour(
+    stream, variables, is_coloured, monkeypatch
+):
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in {"TERM": "xterm", **variables}.items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)

@@ -91,7 +91,7 @@ def test_config_leaves_the_settings_file_unchanged_on_a_full_disk(nvccache, file
     assert file.read_text() == TEXT and os.listdir(file.parent) == [file.name]
 
 
-def test_without_a_home_directory_there_is_no_settings_file(nvccache, monkeypatch):
+def test_without_a_home_directory_config_names_no_settings_file(nvccache, monkeypatch):
     monkeypatch.setattr(config, "home_of", lambda environ: "")
     assert nvccache("config").output.endswith("\nfile: none, because there is no home directory\n")
     for argv in (["jobs", "1"], ["--unset", "jobs"]):

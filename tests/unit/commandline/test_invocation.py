@@ -129,7 +129,7 @@ def test_every_supported_compile_mode_is_recognized_from_its_option():
         assert _compiled(f"--{mode}", "a.cu").mode == mode
 
 
-def test_nvcc_chooses_the_same_mode(tmp_path, real_nvcc):
+def test_nvcc_chooses_the_mode_that_we_choose_for_a_command_line(tmp_path, real_nvcc):
     products = {"ptx": "a.ptx", "cubin": "a.cubin", "fatbin": "a.fatbin", "optix-ir": "a.optixir"}
     firsts = ("-c", "-dc", "-dw", "-ptx", "-cubin", "-fatbin", "-cuda", "-optix-ir")
     for first, second in itertools.product(firsts, ("-ptx", "-fatbin", "-optix-ir", "-shared")):

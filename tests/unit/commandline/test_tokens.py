@@ -62,7 +62,7 @@ def test_every_option_that_nvcc_documents_is_known(nvcc):
 
 
 @pytest.mark.full
-def test_arities_are_those_of_nvcc(nvcc, tmp_path):
+def test_each_option_takes_a_value_or_a_list_where_nvcc_takes_one(nvcc, tmp_path):
     documented = _documented(nvcc)
     results = _many(nvcc, [["-c", "a.cu", "--" + long] for long, _, _ in documented], tmp_path)
     for (long, meta, _), result in zip(documented, results, strict=True):
@@ -72,7 +72,7 @@ def test_arities_are_those_of_nvcc(nvcc, tmp_path):
         assert (options.ARITIES[long] == options.LIST) == (",..." in meta), long
 
 
-def test_tables_of_nvccs_options_are_consistent():
+def test_aliases_and_lists_of_options_name_only_options_of_the_table():
     spelled = set(options.ARITIES)
     assert set(options.ALIASES) | set(options.ALIASES.values()) <= spelled
     assert (
@@ -182,7 +182,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("text", "elements"), LISTS)
-def test_lists_of_host_compiler_options_are_split_at_commas(text, elements):
+def test_a_list_of_host_compiler_options_is_split_at_commas_outside_quotes(text, elements):
     found = tokens.values(split(["-Xcompiler", text]), "compiler-options")
     if elements is None:
         assert isinstance(found, UnknownOption)

@@ -225,7 +225,7 @@ def test_explain_finds_a_call_under_each_of_its_objects(place, cache):
     assert object_record.find(str(place / "c.o"), cache) is None
 
 
-def test_naming_an_output_or_not_is_a_cause_of_a_miss_but_its_name_is_none(place, cache):
+def test_an_added_output_option_is_a_cause_of_a_miss_but_another_output_name_is_not(place, cache):
     record(case("-c a.cu -O2 -o a.o -t 2 -MD -MF a.d"), cache)
     other = "-c a.cu -O3 --threads=4 -MD -o a.o"
     assert cause_of(case(f"{other} -MF b.d"), cache) == ["`-O3` replaced `-O2`"]

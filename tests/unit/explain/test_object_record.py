@@ -24,7 +24,7 @@ def made() -> ObjectRecord:
     )
 
 
-def test_an_object_record_is_found_under_each_of_its_objects(cache):
+def test_an_object_record_is_found_under_the_path_of_each_of_its_objects(cache):
     object_record.add([PRODUCT, "/project/x/../b.o"], made(), cache)
     for product in ("/project/./a.o", "/project/b.o"):
         assert object_record.find(product, cache) == made()

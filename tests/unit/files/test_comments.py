@@ -48,7 +48,7 @@ OTHER = {
 }
 
 
-def test_a_comment_with_invalid_utf_8_counts() -> None:
+def test_a_comment_with_invalid_utf_8_is_not_left_out_of_the_code() -> None:
     assert without_comments(b"int a; // \xff\n") != without_comments(b"int a; // one\n")
 
 

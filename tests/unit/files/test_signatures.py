@@ -79,7 +79,7 @@ def test_a_signature_is_device_inode_size_mtime_and_ctime(file, tmp_path):
     assert signatures.all_of(paths) == [signatures.signature_of(path) for path in paths]
 
 
-def test_a_file_changed_a_moment_ago_may_change_again_unseen():
+def test_a_signature_is_settled_only_if_both_times_of_the_file_are_old_enough():
     """By the later of both times."""
     old, young = NOW - 123_456_789, NOW - 50_000_001
     for modified, changed in ((old, old), (young, old), (old, young), (young, young)):

@@ -48,7 +48,7 @@ def test_stale_scratch_directories_are_removed_after_a_day(left):
     assert not left.exists()
 
 
-def test_parent_that_another_call_removes_is_created_again(tmp_path, monkeypatch):
+def test_a_scratch_parent_that_another_call_removes_is_created_again(tmp_path, monkeypatch):
     path, mkdir = tmp_path / "mine" / scratch.new_name(), os.mkdir
     removed: list[str] = []
 
@@ -78,7 +78,7 @@ def test_a_scratch_directory_is_kept_while_its_process_lives(parent):
     assert not path.exists()
 
 
-def test_a_call_removes_its_directory_and_stale_ones(left):
+def test_a_call_removes_its_scratch_directory_and_stale_ones(left):
     """But not on the way of a call that is alone: its parent is removed with it."""
     path = left.with_name(scratch.new_name())
     os.utime(left, (time.time() - 2 * _DAY,) * 2)
@@ -86,7 +86,7 @@ def test_a_call_removes_its_directory_and_stale_ones(left):
     assert not path.exists() and not left.exists()
 
 
-def test_file_that_a_dying_compiler_creates_meanwhile_is_removed_too(left, monkeypatch):
+def test_a_file_that_a_dying_compiler_creates_during_the_removal_is_removed_too(left, monkeypatch):
     rmdir = os.rmdir
     created: list[str] = []
 

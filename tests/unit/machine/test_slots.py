@@ -174,7 +174,7 @@ def test_under_make_each_further_job_slot_needs_a_jobserver_token(tmp_path, fifo
         "--jobserver-auth=3,4",
     ],
 )
-def test_without_a_fifo_there_is_no_jobserver(tmp_path, fifo, makeflags):
+def test_a_jobserver_in_makeflags_is_used_only_if_it_is_a_fifo(tmp_path, fifo, makeflags):
     (tmp_path / "file").write_text("")
     assert open_jobserver({"MAKEFLAGS": makeflags.format(tmp_path)}) == -1
 

@@ -279,5 +279,5 @@ def test_normally_ignored_variables_are_inputs_of_a_script_that_names_them(name)
 @pytest.mark.parametrize(
     ("text", "name"), [("x=~-/y", "OLDPWD"), ("cd -", "OLDPWD"), ("cd x", ""), ("x=$_", "_"), ("x=$_y", "")]
 )
-def test_normally_ignored_variables_are_inputs_of_a_script_that_uses_them_in_short(text, name):
+def test_normally_ignored_variables_are_inputs_of_a_script_that_uses_their_short_forms(text, name):
     assert judge.variables_of(process("sh", "-c", f"{text}; eval x"), {}, False) == {WHOLE, name} - {""}

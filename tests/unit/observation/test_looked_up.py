@@ -122,7 +122,7 @@ RECORDED = [
 
 
 @pytest.mark.parametrize(("seen", "expected"), RECORDED)
-def test_each_kind_of_lookup_has_its_form_in_an_input_record(place, seen, expected):
+def test_each_kind_of_lookup_is_recorded_in_its_own_field_of_an_input_record(place, seen, expected):
     os.mkfifo("inc/pipe")
     Path("inc/deep").mkdir()
     Path("x/y").mkdir(parents=True)

@@ -161,7 +161,7 @@ def test_the_observation_is_incomplete_if_a_go_program_was_started(run, tmp_path
     assert found.incomplete == f"of `{program}` system calls were made past the C library"
 
 
-def test_notes_that_are_not_loaded_are_not_read(run, tmp_path):
+def test_the_observer_does_not_read_elf_notes_that_the_loader_has_not_mapped(run, tmp_path):
     """The loader reads those aligned to 8 bytes, and crashes itself."""
     program = Path(compile_c(SOURCE, tmp_path / "go", "-DGO"))
     image = bytearray(program.read_bytes())

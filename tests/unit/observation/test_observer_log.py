@@ -124,7 +124,7 @@ def test_relative_paths_count_from_the_directory_of_their_process(observe_one):
     assert (set(found.files), found.absent) == ({"/place/a.h"}, {"/place/no.h"})
 
 
-def test_paths_through_links_of_proc_such_as_cwd_are_recorded_without_these(observe_one):
+def test_a_path_through_a_link_of_proc_is_recorded_as_the_path_it_leads_to(observe_one):
     links = (("self", "cwd/a.h"), ("thread-self", "root/b.h"), (ROOT, "cwd/c.h"))
     names = [f"/proc/{process}/{path}" for process, path in links]
     found = observe_one(*map(opened, names), "-\t/proc/self/cwd/d.h", "-\t/proc/self/e", directory="/place")

@@ -38,7 +38,7 @@ def tried(monkeypatch) -> list[str]:
     return found
 
 
-def test_observing_is_tried_once_for_each_cache(scratch, cache, tried):
+def test_the_observer_is_tried_once_for_each_cache(scratch, cache, tried):
     assert observer.obstacle(scratch, cache) == ""
     assert observer.obstacle(scratch, Store(cache.root)) == ""
     assert tried == ["/bin/sh"]

@@ -304,7 +304,7 @@ def test_a_file_made_and_removed_by_a_tool_must_be_absent_next_time(place):
     assert not any("b.h" in name for names in made.names for name in names), "products are there now"
 
 
-def test_scratch_files_may_be_named_through_links(place):
+def test_a_scratch_file_named_through_a_link_is_no_input(place):
     (place / "link").symlink_to("scratch")
     assert read_by(place, ran("cat", written={f"{place}/link/a.ii"}))
     cache = Store(str(place / "cache"))

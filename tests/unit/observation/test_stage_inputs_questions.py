@@ -21,7 +21,7 @@ def test_another_pwd_or_real_directory_changes_the_recorded_working_directory(pl
     assert len({*here}) == 3
 
 
-def test_constant_folding_by_libm_depends_on_the_processor_class(place, monkeypatch):
+def test_the_processor_class_is_an_input_of_ptxas_if_it_folds_constants_with_libm(place, monkeypatch):
     monkeypatch.setattr(facts, "answer", lambda topic, subject, *_: topic)
     monkeypatch.setattr(facts, "CACHE_OF_LOADER", "missing")
     (place / "libm.so.6").write_text("")

@@ -62,7 +62,7 @@ def test_a_call_that_depends_on_the_whole_environment_lists_no_single_variables(
     assert call.union(parts, ENVIRON).variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
 
 
-def test_inputs_of_a_stage_hit_are_taken_over_with_their_digests(place):
+def test_inputs_of_a_stage_hit_are_recorded_with_the_digests_of_its_record(place):
     """Its record held a moment ago; changes since the call began would be noticed."""
     made = InputRecord()
     made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 64], [signatures.UNKNOWN]
@@ -72,7 +72,7 @@ def test_inputs_of_a_stage_hit_are_taken_over_with_their_digests(place):
         inputs(place, signatures.signature_of("a.h")[4]).union([made], ENVIRON)
 
 
-def test_a_file_read_by_one_stage_replaces_lookups_by_others(place):
+def test_a_lookup_by_one_stage_is_left_out_if_another_stage_read_the_file(place):
     call = inputs(place)
     reads = call.input_record(Observation([ran(files=["a.h"])], set()), subject())
     looks = ran(found={"a.h": stat.S_IFREG | 0o644, "b.h": stat.S_IFREG | 0o644}, links={"a.h", "b.h"})

@@ -22,7 +22,7 @@ def header(tmp_path, monkeypatch) -> str:
     return "a.h"
 
 
-def test_a_file_is_read_once(cache, header, monkeypatch):
+def test_a_file_that_several_stages_read_is_digested_once(cache, header, monkeypatch):
     files, record = UnchangedFiles(cache, time.time_ns() + LATER), InputRecord()
     for _ in range(2):
         files.put_into(record, {header: SOURCE})

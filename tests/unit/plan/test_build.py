@@ -130,7 +130,7 @@ def test_ptxas_checks_the_scratch_copy_of_ptx_that_is_also_the_output():
 
 
 @pytest.mark.parametrize(("architecture", "is_cached"), [("compute_80", True), ("sm_80", False)])
-def test_ptxas_without_an_output_checks_or_writes_a_file_of_its_own_naming(architecture, is_cached):
+def test_ptxas_without_an_output_option_is_cached_only_for_a_virtual_architecture(architecture, is_cached):
     found = planned(*PIPELINE[:4], f'ptxas -arch={architecture} "/s/a.ptx"', *PIPELINE[4:])
     check = next(stage for stage in found.stages if stage.kind == "ptxas")
     assert (check.inputs, check.outputs, check.grammar.is_cached) == (("/s/a.ptx",), (), is_cached)

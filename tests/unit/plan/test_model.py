@@ -17,13 +17,13 @@ from stages_of_nothing import stage
         ("g++ -march=native -DX=-arch a.ii", ""), ("x -arch=a=b", "a=b"),
     ],
 )  # fmt: skip
-def test_the_architecture_is_the_value_of_an_option(argv, architecture):
+def test_the_architecture_of_a_stage_is_the_value_of_its_architecture_option(argv, architecture):
     made = replace(stage("cicc", "a.ptx", "a.ii"), argv=tuple(argv.split()))
     assert architecture_option(made) == architecture
     assert architecture_of(made, []) == architecture
 
 
-def test_the_architecture_of_a_pass_is_that_of_the_stage_that_reads_its_text():
+def test_the_architecture_of_a_preprocessor_stage_is_that_of_the_stage_that_reads_its_text():
     text = stage("device_preprocess", "a.ii")
     other = replace(stage("cicc", "b.ptx", "b.ii"), argv=("cicc", "-arch=compute_70"))
     reader = replace(stage("cicc", "a.ptx", "a.ii"), argv=("cicc", "-arch=compute_90a"))

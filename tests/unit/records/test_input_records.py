@@ -129,7 +129,7 @@ def test_names_of_the_working_directory_and_its_parents_are_left_out_of_records(
 # What is compared, beside the table of changes.
 
 
-def test_another_path_variable_is_a_change_only_if_it_finds_another_program(place):
+def test_another_value_of_path_is_a_change_only_if_it_finds_another_program(place):
     made = InputRecord()
     made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
     (place / "mine").mkdir()
@@ -150,7 +150,7 @@ def test_the_target_of_a_link_may_be_relative_to_the_working_directory(place):
     assert differences(made) == [("moved", "link"), ("moved", "early/../link")]
 
 
-def test_files_are_read_only_if_their_signature_differs_and_once_in_a_call(place):
+def test_an_input_file_is_digested_only_if_its_signature_differs_and_once_in_a_call(place):
     made, now = everything(), Answering(ENVIRON)
     made.digests = ["0" * 64] * len(made.files)
     assert differences(made) == []
@@ -182,7 +182,7 @@ def test_a_record_of_another_user_checks_that_paths_are_readable(place, monkeypa
     assert differences(made) == [("unreadable", "late")]
 
 
-def test_a_source_without_comments_is_unchanged_unless_another_input_has_equal_content(place):
+def test_a_source_is_compared_without_comments_unless_another_input_has_equal_content(place):
     """The digest of its code is that of its content."""
     made = InputRecord()
     made.files, made.kinds = ["a.cu", "late/a.h"], input_records.CODE + input_records.SOURCE

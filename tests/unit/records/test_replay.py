@@ -247,7 +247,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("what", GIVEN)
-def test_umask_limits_priority_stdin_and_cpus_are_part_of_the_callers_state(what):
+def test_another_umask_limit_priority_stdin_or_cpu_set_is_another_state_of_the_caller(what):
     """A script or program behind a wrapper may ask for it."""
     if what == "processors" and len(os.sched_getaffinity(0)) == 1:
         pytest.skip("there is but one")

@@ -142,7 +142,7 @@ def test_the_launcher_finds_the_default_cache_directory(
         del launcher.environ[name]
 
 
-def test_replay_records_differ_with_any_word_and_the_directory(
+def test_any_other_word_or_directory_leads_to_another_replay_record(
     recorded: Launcher, place: Path, monkeypatch
 ) -> None:
     lines = (["-I", "-O2"], ["-I-O2"], ["-I", "-O2", ""], ["", "-I", "-O2"])
@@ -157,7 +157,7 @@ def test_a_call_that_is_too_long_is_left_to_python(recorded: Launcher) -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
-def test_closed_streams_are_left_to_python(
+def test_a_call_with_a_closed_stream_is_left_to_python(
     launcher: Launcher, compiler: str, place: Path, closed: str
 ) -> None:
     """Files opened next get their numbers."""

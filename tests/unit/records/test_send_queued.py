@@ -106,7 +106,7 @@ def test_queued_objects_are_sent_and_leave_the_queue(put, send, left, far):
     assert send().objects == 0
 
 
-def test_object_that_was_evicted_leaves_the_queue(put, send, cache, left, far):
+def test_an_object_that_was_evicted_leaves_the_queue(put, send, cache, left, far):
     ((_, digest),) = put(BLOB)
     os.unlink(cache.path(store.BLOB, digest))
     send()
@@ -149,7 +149,7 @@ def test_objects_sent_before_a_fault_leave_the_queue(put, send, left, far, monke
     assert envelope.name_of(*sent) not in [name for _, name in far.asked]
 
 
-def test_object_that_never_gets_through_does_not_block_later_ones(put, send, left, far, monkeypatch):
+def test_an_object_that_never_gets_through_does_not_block_later_ones(put, send, left, far, monkeypatch):
     monkeypatch.setattr(send_queued, "_AT_ONCE", 1)
     (bad,) = put(LARGE)
     far.faults[envelope.name_of(*bad)] = ServiceError("timeout")
@@ -160,7 +160,7 @@ def test_object_that_never_gets_through_does_not_block_later_ones(put, send, lef
 
 
 @pytest.mark.parametrize("error", [ServiceError("broken"), ZeroDivisionError()])
-def test_object_that_fails_by_itself_is_given_up(put, send, left, far, error):
+def test_an_object_that_fails_without_a_fault_of_the_remote_is_given_up(put, send, left, far, error):
     bad, good = put(BLOB, LARGE)
     far.faults[envelope.name_of(*bad)] = error
     sent = send()
@@ -170,7 +170,7 @@ def test_object_that_fails_by_itself_is_given_up(put, send, left, far, error):
     assert envelope.name_of(*good) in far.content
 
 
-def test_remote_that_hangs_is_given_up(put, send, left, far, monkeypatch):
+def test_a_remote_that_hangs_ends_the_upload_and_keeps_the_queue(put, send, left, far, monkeypatch):
     monkeypatch.setattr(send_queued, "_STALL_SECONDS", 0.05)
     monkeypatch.setattr(far, "put", lambda *_: threading.Event().wait(30))
     items = put(BLOB)
@@ -260,7 +260,7 @@ def files(folder):
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_object_queued_as_the_uploader_ends_is_still_sent(cache, queue, tmp_path, monkeypatch):
+def test_an_object_queued_as_the_uploader_ends_is_still_sent(cache, queue, tmp_path, monkeypatch):
     """The call that queued it saw the lock held, and started no uploader."""
     real, further = send_queued.flock.release, [LARGE]
 
@@ -292,7 +292,7 @@ def test_each_remote_gets_the_objects_queued_for_it(cache, queue, shared, tmp_pa
     assert len(files(tmp_path / "far")) == 1
 
 
-def test_readonly_cache_sends_nothing(cache, queue, tmp_path, monkeypatch):
+def test_a_readonly_cache_uploads_nothing(cache, queue, tmp_path, monkeypatch):
     queue(BLOB)
     monkeypatch.setenv("NVCCACHE_READONLY", "1")
     serve(cache)

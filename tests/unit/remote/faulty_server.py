@@ -60,7 +60,12 @@ class FaultyServer:
 
 def says(status, body=b""):
     head = f"HTTP/1.1 {status} Said\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    return lambda connection: connection.sendall(head + body)
+
+    def answers(connection):
+        connection.sendall(head + body)
+
+    answers.__name__ = f"{status} {body.decode('latin-1')}".strip()  # as the id of a case
+    return answers
 
 
 def leads_to(url):

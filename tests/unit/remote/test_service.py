@@ -48,7 +48,7 @@ def test_fetching_a_remote_object_is_one_request(kind):
     "answer", [says(404), says(403), s3_error(403, "AccessDenied"), s3_error(404, "NoSuchKey")]
 )
 @pytest.mark.parametrize("kind", ["http", "s3"])
-def test_an_absent_object_is_none(kind, answer):
+def test_fetching_an_absent_remote_object_returns_none(kind, answer):
     with FaultyServer(answer) as server:
         assert service(server, kind).get(NAME, MOST) is None
 
@@ -149,7 +149,7 @@ AZURE = {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k", "AZURE_
          "s3 / bucket=b enable_virtual_host_style=true profile=me region=us-east-1 root=/"),
     ],
 )  # fmt: skip
-def test_a_url_and_variables_give_the_options_of_the_client(url, environ, expected):
+def test_client_options_follow_from_the_remote_url_and_the_environment(url, environ, expected):
     remote, environ = remote_url.parse(url)[0], {**NO_CREDENTIALS, **environ}
     service, options = object_store.options_of(remote, environ)
     shown = [f"{name}={value}" for name, value in sorted(options.items())]
@@ -160,7 +160,7 @@ def test_a_url_and_variables_give_the_options_of_the_client(url, environ, expect
     ("url", "option"),
     [("s3://b?ec2=1", "disable_ec2_metadata"), ("gs://b?metadata=1", "disable_vm_metadata")],
 )
-def test_metadata_service_is_asked_only_on_request(url, option):
+def test_the_metadata_service_of_a_cloud_is_queried_only_if_the_url_asks_for_it(url, option):
     assert option in options(url.partition("?")[0])
     assert option not in options(url)
 
@@ -188,7 +188,7 @@ def test_opendal_uses_two_threads_without_setting_a_variable_for_tools(monkeypat
     assert "2" not in variables.values()
 
 
-def test_folders_are_created_on_a_webdav_server_that_requires_it():
+def test_missing_folders_are_created_on_a_webdav_server_that_requires_them():
     def answers(connection):
         request = server.requests[-1]
         has_asked_for_folders = any(each.startswith(("PROPFIND", "MKCOL")) for each in server.requests)

@@ -64,7 +64,7 @@ def test_a_shared_directory_is_not_written_through_links(shared, top, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"), [("mnt", "No such file or directory"), ("file", "Not a directory")]
 )
-def test_a_missing_directory_may_not_be_mounted_and_is_not_made(tmp_path, use, name, text):
+def test_a_missing_shared_directory_is_reported_and_not_created(tmp_path, use, name, text):
     (tmp_path / "file").write_text("")
     shared = SharedDirectory(str(tmp_path / name))
     with pytest.raises(ServiceError) as raised:
@@ -90,7 +90,7 @@ def test_shared_files_get_the_permissions_of_the_directory(shared, top):
     assert stat.S_IMODE((top / "1" / "ab").stat().st_mode) & 0o777 == 0o775
 
 
-def test_file_is_visible_whole_or_not_at_all(shared, top, monkeypatch):
+def test_a_shared_file_becomes_visible_only_when_it_is_complete(shared, top, monkeypatch):
     renamed = []
 
     def rename(old, new):

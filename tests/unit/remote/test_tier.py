@@ -66,7 +66,7 @@ def test_remotes_are_queried_in_order(place):
     assert tier.bytes_in == sum(len(envelope.seal("blob", key, body.encode())) for body, key in sealed)
 
 
-def test_second_remote_is_not_queried_for_what_the_first_has(place):
+def test_the_second_remote_is_not_queried_for_what_the_first_has(place):
     place.put(place.one, KEYS[0])
     with FaultyServer(says(404)) as server:
         tier = place.tier(f"{place.one} {server.url}/p")
@@ -82,7 +82,7 @@ def test_a_remote_object_larger_than_the_limit_counts_as_absent(place):
     assert get(place.tier(place.one), most=len(BODY)) == BODY
 
 
-def test_prefetched_name_is_requested_once(place):
+def test_a_prefetched_remote_object_is_requested_once(place):
     with FaultyServer(says(200, envelope.seal("blob", KEYS[0], BODY))) as server:
         tier = place.tier(f"{server.url}/p")
         tier.prefetch([("blob", KEYS[0], 1000)] * 3)
@@ -92,7 +92,7 @@ def test_prefetched_name_is_requested_once(place):
         assert tier._threads <= 8
 
 
-def test_object_under_another_name_is_absent_and_the_next_remote_is_queried(place):
+def test_an_object_stored_under_a_wrong_name_is_absent_and_the_next_remote_is_queried(place):
     place.put(place.one, KEYS[0], sealed_as=KEYS[1])
     place.put(place.two, KEYS[0])
     tier = place.tier(f"{place.one} {place.two}")
@@ -181,7 +181,7 @@ def test_waiting_for_a_remote_ends_when_the_call_ends():
         assert get(tier, KEYS[1]) is None
 
 
-def test_waits_of_several_threads_count_once(place, monkeypatch):
+def test_time_in_which_several_threads_wait_for_a_remote_is_counted_once(place, monkeypatch):
     now, is_over = [100.0], threading.Event()
     service = SimpleNamespace(get=lambda *_: is_over.wait(60) and None)
     monkeypatch.setattr(tier_module, "connect", lambda *_: service)

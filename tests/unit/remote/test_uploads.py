@@ -75,7 +75,7 @@ def test_no_uploader_is_started_while_no_remote_can_be_written(send_soon, starte
     assert len(started) == 1
 
 
-def test_items_that_were_sent_leave_the_queue_and_others_stay(directory):
+def test_uploaded_items_leave_the_queue_and_others_stay(directory):
     uploads.enqueue(directory, [FAR, SECOND], ITEMS)
     for _ in ("by us", "by another process"):
         uploads.remove(directory, FAR, ITEMS[0])
@@ -83,7 +83,7 @@ def test_items_that_were_sent_leave_the_queue_and_others_stay(directory):
     assert uploads.queued(directory, SECOND) == ITEMS
 
 
-def test_items_leave_in_the_order_in_which_they_came_and_after_a_day_unsent(directory):
+def test_queued_items_are_sent_in_order_and_dropped_after_a_day(directory):
     uploads.enqueue(directory, [FAR], ITEMS)
     now = time.time()
     for item, age in zip(ITEMS, (80_000, 90_000), strict=True):
@@ -99,7 +99,7 @@ def test_a_queue_that_cannot_be_written_costs_only_the_upload(directory):
     assert uploads.queued(directory, FAR) == []
 
 
-def test_uploader_inherits_the_lock_and_no_second_one_is_started(directory, started):
+def test_an_uploader_inherits_the_lock_and_no_second_one_is_started(directory, started):
     assert uploads.start_uploader(directory, {"A": "b"}, "log.txt")
     ((module, (path, lock), environ),) = started
     settings = {"NVCCACHE_DIR": directory.path, "NVCCACHE_LOG": os.path.abspath("log.txt")}
@@ -110,7 +110,7 @@ def test_uploader_inherits_the_lock_and_no_second_one_is_started(directory, star
     assert int(lock) > 2
 
 
-def test_lock_is_free_if_no_uploader_could_be_started(directory, monkeypatch):
+def test_the_upload_lock_is_free_if_no_uploader_could_be_started(directory, monkeypatch):
     monkeypatch.setattr(process, "start_detached", lambda *_: False)
     assert not uploads.start_uploader(directory, {})
     lock = uploads.take_lock(directory)

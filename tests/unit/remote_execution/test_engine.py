@@ -134,7 +134,7 @@ def test_a_remote_engine_with_a_closed_port_is_reported_as_unreachable(work):
     assert word_of(SimpleNamespace(url=f"grpc://127.0.0.1:{port}"), work) == faults.UNREACHABLE
 
 
-def test_cancelled_stage_ends_at_once(serve, work):
+def test_a_cancelled_remote_stage_ends_at_once(serve, work):
     engine, handle = serve(fake_engine.NO_WORKERS), Handle()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, engine, work, handle=handle)
@@ -145,7 +145,7 @@ def test_cancelled_stage_ends_at_once(serve, work):
     assert error.fault == faults.CANCELLED
 
 
-def test_worker_needs_the_properties_of_the_setting_and_of_this_machine(serve, work):
+def test_a_remote_stage_requires_a_worker_with_the_configured_properties_and_this_system(serve, work):
     engine = serve()
     run(engine, work, "?property=pool:gpu")
     (request,) = [request for name, request in engine.seen if name == "Execute"]

@@ -124,7 +124,7 @@ def test_a_stage_is_sent_nowhere_while_a_core_here_is_idle(schedule_of, tmp_path
     assert "sent cicc" not in there.events
 
 
-def test_failed_remote_stage_runs_here_once(schedule_of):
+def test_a_stage_that_failed_remotely_runs_here_once(schedule_of):
     there = FakeMachines(error=ExecutorError(faults.FAILED))
     tasks, here = finished(schedule_of(there, DEVICE, CICC, PTXAS, does=lambda stage: stage.kind == "cicc"))
     assert there.events == ["sent cicc"]

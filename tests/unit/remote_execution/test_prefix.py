@@ -64,12 +64,12 @@ def test_stderr_of_a_tool_is_returned_without_launcher_messages(srun, cache):
     assert [path.name[:6] for path in srun.shared.iterdir()] == ["tools-"]
 
 
-def test_only_named_variables_reach_the_tool(srun, tmp_path):
+def test_only_named_variables_reach_a_remotely_run_tool(srun, tmp_path):
     srun.run(f'cp "$2" {tmp_path}/script\nexec "$@"')
     assert "\nenv -i LC_ALL=C bin/class-check " in (tmp_path / "script").read_text()
 
 
-def test_tools_are_copied_once_and_checked(srun):
+def test_a_tool_is_copied_for_workers_once_and_a_changed_copy_is_rejected(srun):
     srun.run()
     (folder,) = srun.shared.glob("tools-*")
     program = folder / "bin/sort"

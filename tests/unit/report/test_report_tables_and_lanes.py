@@ -43,7 +43,7 @@ def test_the_slowest_stages_come_first_with_their_source_and_time():
     assert found.count("<tr>") == 16 and "The longest of 20." in found and "250 ms" in found
 
 
-def test_the_legend_has_what_occurs_and_how_often():
+def test_the_legend_of_the_report_counts_each_tool_and_outcome_that_occurs():
     events = [call(stage(), stage(kind="ptxas", result="failed"), hit()), bypass(), call(outcome="tomorrows")]
     found = re.sub(r"<[^>]*>", " ", tables.legend(calls_of(events)))
     assert found.split() == ("Stages cicc 1 ✕ failed 1 ◆ hit 1 Calls ● miss 1 → bypass 1 tomorrows 1".split())
@@ -153,7 +153,7 @@ def test_the_report_puts_stages_that_overlap_by_milliseconds_into_one_lane():
     assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 2"]
 
 
-def test_the_most_tools_at_once_may_be_fewer_than_lanes():
+def test_the_reported_most_tools_at_once_ignores_overlaps_of_milliseconds():
     """Three slots, of which the third is used only after the first."""
     one_after_another = call(
         stage(slot=0, start=0.0, seconds=1.0),

@@ -40,7 +40,7 @@ def test_machines_are_processes_and_job_slots_are_threads_of_the_trace():
     assert sorted(names(made, "thread_name").values()) == ["call 1", "job 1", "job 1 on build7"]
 
 
-def test_stages_are_complete_events_with_what_is_known():
+def test_each_stage_is_a_complete_event_of_the_trace_with_its_source_and_times():
     made = of(call(stage(start=0.5, seconds=1.5), outcome="miss", cause="`a.h` changed"))
     (found,) = [event for event in made["traceEvents"] if event.get("cat") == "stage,ran"]
     assert (found["name"], found["ts"], found["dur"]) == ("cicc compute_80", 500_000, 1_500_000)

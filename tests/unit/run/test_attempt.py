@@ -48,7 +48,7 @@ def test_a_compile_that_shows_line_numbers_begins_again_with_them_in_its_keys(
 
 
 @pytest.mark.parametrize("completed", [QUIET, FAILS])
-def test_a_quiet_or_failing_compile_is_not_left_to_nvcc(completed) -> None:
+def test_a_result_that_is_quiet_or_failed_needs_no_repetition_by_nvcc(completed) -> None:
     assert check(completed).leave_to_nvcc == ""
 
 

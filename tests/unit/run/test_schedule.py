@@ -270,7 +270,7 @@ def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch):
     schedule.stop()
 
 
-def test_beginning_again_drops_only_results_of_other_lines_and_their_successors():
+def test_a_restarted_schedule_drops_only_results_of_stages_that_saw_other_lines():
     """The rest, here the device's side, stays as it is."""
     execution = execution_of(*PIPELINE, stored={"cudafe"})
     schedule = Schedule(execution, FakeSlots(2), None)

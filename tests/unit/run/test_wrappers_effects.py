@@ -64,7 +64,9 @@ def test_shell_scripts_that_only_start_the_compiler_count_as_plain(
 
 
 @pytest.mark.parametrize(("name", "is_in_place"), [("new.o", True), ("old.o", True), ("fifo", False)])
-def test_objects_of_wrappers_are_written_in_place_unless_that_is_no_file(tmp_path: Path, name, is_in_place):
+def test_a_wrapper_writes_its_object_in_place_unless_the_output_is_a_special_file(
+    tmp_path: Path, name, is_in_place
+):
     (tmp_path / "old.o").touch()
     os.mkfifo(tmp_path / "fifo")
     output = Output("object", "/s/a.o", str(tmp_path / name))
@@ -149,12 +151,14 @@ def shown(path: str) -> dict[str, signatures.Signature]:
     return {path: signatures.signature_of(path) or signatures.UNKNOWN}
 
 
-def test_an_object_is_the_tools_if_it_was_observed_to_write_that_file(product: str) -> None:
+def test_an_object_belongs_to_the_tool_that_was_observed_to_write_that_file(product: str) -> None:
     assert wrappers.was_written_by(shown(product), seen_to_make(product))
     assert wrappers.was_written_by({}, Observation([], set()))
 
 
-def test_an_object_replaced_by_another_program_is_not_the_tools(product: str, tmp_path: Path) -> None:
+def test_an_object_replaced_by_another_program_does_not_belong_to_the_tool(
+    product: str, tmp_path: Path
+) -> None:
     made = seen_to_make(product)
     other = tmp_path / "other"
     other.write_bytes(b"else")
@@ -162,7 +166,7 @@ def test_an_object_replaced_by_another_program_is_not_the_tools(product: str, tm
     assert not wrappers.was_written_by(shown(product), made)
 
 
-def test_an_object_changed_after_it_was_read_is_not_the_tools(product: str) -> None:
+def test_an_object_changed_after_it_was_read_does_not_belong_to_the_tool(product: str) -> None:
     taken = shown(product)
     Path(product).write_bytes(b"more than was made")
     assert not wrappers.was_written_by(taken, seen_to_make(product))

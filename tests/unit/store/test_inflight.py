@@ -59,7 +59,7 @@ def test_releasing_all_claims_leaves_no_files(claims, tmp_path):
     assert files_in(tmp_path) == []
 
 
-def test_a_killed_holder_frees_its_claim_for_one(claims, holder, tmp_path):
+def test_the_claim_of_a_killed_holder_passes_to_one_waiting_call_only(claims, holder, tmp_path):
     first, second = claims.take(KEY), claims.take(KEY)
     assert first.poll() == second.poll() == HELD
     holder.kill()

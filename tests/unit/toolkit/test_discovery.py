@@ -78,7 +78,7 @@ def test_a_configured_nvcc_overrides_path(make_nvcc):
     assert find_nvcc(path_of(on_path), configured="nvcc-14") is None
 
 
-def test_newest_toolkit_and_then_the_wheels_are_found_outside_of_path(make_nvcc, monkeypatch):
+def test_without_nvcc_on_path_the_newest_toolkit_is_found_and_then_the_wheels(make_nvcc, monkeypatch):
     toolkits = [make_nvcc(f"cuda-{release}") for release in ("9.2", "12.4", "13.0")]
     wheel = make_nvcc("wheel")
     monkeypatch.setattr(discovery, "_in_wheels", lambda: iter([wheel]))
@@ -98,7 +98,7 @@ def test_the_wheels_have_nvcc_in_each_folder_of_a_namespace_package(tmp_path, mo
     assert list(IN_WHEELS()) == [f"{tmp_path}/{name}/nvidia/cu13/bin/nvcc" for name in ("one", "two")]
 
 
-def test_why_there_is_no_nvcc_is_told_by_the_setting_or_where_it_was_looked_for(tmp_path):
+def test_a_missing_nvcc_is_explained_by_the_setting_or_by_where_it_was_looked_for(tmp_path):
     environ = {"PATH": str(tmp_path)}
     assert discovery.why_none("", "default", environ) == "no nvcc on PATH and none below /usr/local"
     assert discovery.why_none(f"{tmp_path}/gone", "NVCCACHE_NVCC", environ).startswith(

@@ -36,7 +36,7 @@ def test_a_program_named_with_a_slash_is_not_searched_on_path(tmp_path, monkeypa
     assert toolchain.resolve("tool", f"{tmp_path}/bin") == path
 
 
-def test_missing_programs_are_named(tmp_path):
+def test_the_first_program_missing_from_path_is_named(tmp_path):
     _script(tmp_path / "there", "")
     environ = {"PATH": str(tmp_path)}
     with pytest.raises(FileNotFoundError):
