@@ -1,11 +1,12 @@
-"""Carrying out the stages of a call, and delivering their results in nvcc's order.
+"""Runs the stages of a call, and delivers their results in nvcc's order.
 
-Stages end in any order (schedule.py); products and messages are delivered in the order in which nvcc runs the
-stages, up to the first that failed. Messages are collected and returned, not printed, so that a call can be
-left to nvcc up to the last moment. Names no tool.
+Stages may end in any order (schedule.py). Their products and messages are delivered in the order in which
+nvcc would run the stages; delivery ends with the first stage that failed. Messages are collected and returned
+instead of printed, so that the call can still be handed to nvcc at the last moment. This module knows no
+particular tool.
 
-Results may come from text with other line numbers (find_stage.py). If something shows line numbers, those
-results are forgotten, and their stages are carried out again.
+A stage's result may have been made from the same text at other line numbers (find_stage.py). If messages or
+debug information turn out to show line numbers, such results are dropped, and their stages run again.
 """
 
 from __future__ import annotations
@@ -36,20 +37,21 @@ if TYPE_CHECKING:
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import MakeExecutor, StageRun
 
-# How a release of nvcc that does not accept our module id might complain.
+# Parts of messages with which a tool might reject the module id that nvccache has chosen.
 _OWN_OPTIONS = (b"module id", b"module_id")
-# Messages about problems of the machine, which may be over a moment later.
+# Parts of messages about the machine, such as a full disk; nvcc may succeed a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
 
 class LinesMatterError(Exception):
-    """Line numbers matter; the message says why."""
+    """The results must not come from text with other line numbers; the message says why."""
 
 
 def run_stages(call: Compile, slots: Slots) -> Report:
-    """Carry out the stages and deliver their results.
+    """Get the results of all stages and deliver them.
 
-    Raises OSError for problems with the scratch directory, LostResultError when a result is lost.
+    Raises OSError if the scratch directory cannot be used, and LostResultError if the store has lost a
+    result that cannot be made again.
     """
     config = call.request.config
     claims = None if config.readonly or config.recache else Claims(call.store.directory)
@@ -62,8 +64,8 @@ def run_stages(call: Compile, slots: Slots) -> Report:
                 if not delivery.advance(schedule):
                     schedule.wait()
             except (LinesMatterError, LostResultError) as reason:
-                # A lost result that was made from text with other lines cannot be made again from this call's
-                # text.
+                # Beginning again helps only if results come from text with other line numbers, since only
+                # these are dropped.
                 if not any(run.has_other_lines for run in call.runs):
                     raise
                 call.note(f"{reason}: compiling again with correct line numbers")
@@ -81,7 +83,7 @@ def run_stages(call: Compile, slots: Slots) -> Report:
 
 
 class Delivery:
-    """The products and messages of one call; collects messages and the status in the report."""
+    """Writes a call's products in nvcc's order, and collects its messages and exit status in `report`."""
 
     def __init__(self, call: Compile) -> None:
         self._call = call
@@ -91,10 +93,13 @@ class Delivery:
     def begin_again(self) -> None:
         self.report = Report(stderr=self._call.messages)
         self.has_ended = False
-        self._next = 0  # the step to deliver next
+        self._next = 0  # the index of the step to deliver next
 
     def check(self, run: StageRun) -> None:
-        """Raise LinesMatterError if a result shows line numbers of other text, before more stages start."""
+        """Raise LinesMatterError if a result shows line numbers and another one comes from other lines.
+
+        Called when a stage has ended, before more stages start.
+        """
         _log_result(run, self._call)
         if run.tool_run and run.tool_run.path_dependence:
             self.report.leave_to_nvcc = "host_side_output"
@@ -105,12 +110,12 @@ class Delivery:
             )
 
     def advance(self, schedule: Schedule) -> bool:
-        """Deliver the steps that are done; returns whether there were any."""
+        """Deliver the next steps that are done; returns whether there were any."""
         before, steps = self._next, self._call.plan.steps
         while self._next < len(steps) and not self.has_ended:
             step = steps[self._next]
             if isinstance(step, DependencyFile):
-                # Right after preprocessing, as nvcc does: it exists even if the compile then fails.
+                # nvcc writes the depfile right after preprocessing, so it exists even if the compile fails.
                 lists = [self._call.intermediates.passes[path].listed for path in step.preprocessed]
                 rule = products.rule(passes.union(lists), self._call.request.invocation)
                 self._write([Product(step.path, rule)])
@@ -124,7 +129,7 @@ class Delivery:
         return self._next != before
 
     def _deliver(self, run: StageRun) -> None:
-        """Deliver a stage; the call ends if it failed or its product cannot be written."""
+        """Deliver the results of one stage; the call ends if it failed or a product cannot be written."""
         completed, report = run.completed, self.report
         assert completed
         if report.leave_to_nvcc:
@@ -137,17 +142,17 @@ class Delivery:
             return
         self.has_ended = True
         report.status = completed.status
-        # With -t, nvcc returns 255 whatever fails.
+        # With several threads (-t), nvcc returns 255 instead of the exit status of the tool that failed.
         invocation = self._call.request.invocation
         is_odd = invocation.threads != 1 and "threads" in invocation.options
-        # The observer may have made a tool fail: one linked with musl, or with AddressSanitizer.
+        # A tool may have failed because the observer was preloaded: one that uses musl, for example.
         run_log = run.tool_run.log if run.tool_run else None
         is_odd |= bool(run_log and run_log.read().incomplete)
         if is_odd or not _is_source_error(run.stage, completed, self._call.plan.scratch):
             report.leave_to_nvcc = "odd_failure"
 
     def _write(self, wanted: list[Product]) -> None:
-        """Write products to the user's paths; if that fails, nvcc has to report why."""
+        """Write products to the user's paths; if that fails, nvcc has to run the call and report why."""
         try:
             products.write_all(wanted)
         except OSError:
@@ -178,7 +183,7 @@ def _is_source_error(stage: Stage, completed: Completed, scratch: str) -> bool:
 
 
 def _event_of(run: StageRun, call: Compile) -> StageEvent:
-    """The event of a stage that has ended."""
+    """The event log's entry for a stage that has ended."""
     assert run.completed
     event = StageEvent(
         run.stage.kind,
@@ -216,7 +221,10 @@ def _log_result(run: StageRun, call: Compile) -> None:
 
 
 def _executor(config: Config) -> MakeExecutor | None:
-    """Remote execution, if set; it is above this package, and loaded only here."""
+    """A function that creates the executor, if one is set.
+
+    The package that runs stages remotely is above this one, so it is imported by name, and only here.
+    """
     if not config.executor:
         return None
     import importlib

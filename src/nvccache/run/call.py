@@ -1,6 +1,7 @@
 """The state of one call that no record answers: its plan, its stages, and the files between them.
 
-Each tool runs on a thread of its own, which touches only its stage's inputs and outputs, and `locks`.
+Each tool is run by a thread of its own. That thread uses only the inputs and outputs of its stage, and holds
+one of `locks` while it writes files that other stages need, too.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _PLACEHOLDER = STUB_PLACEHOLDER.encode()
-_ON_DISK_ONLY = frozenset({"ii"})  # too large to be worth keeping in memory or in the store
+_ON_DISK_ONLY = frozenset({"ii"})  # preprocessed text, which is too large for memory and for the store
 
 
 class Compile:
-    """One call.
+    """The state of one call.
 
-    It assumes that line numbers do not matter: results may come from text with other ones. A diagnostic, or a
-    wrapper that asks for debug information, shows that they do (attempt.py).
+    At first, most calls assume that line numbers do not matter, so that stages may use results that were made
+    from text with other line numbers. If a diagnostic appears, or a wrapper asks for debug information, line
+    numbers do matter (attempt.py).
     """
 
     def __init__(
@@ -58,29 +60,29 @@ class Compile:
     ) -> None:
         self.request = request
         self.plan = plan
-        self.environ = environ  # of its tools
+        self.environ = environ  # the environment of its tools
         self.store = store
         self.watch = watch  # runs the tools
         self.since_ns = since_ns  # when the call began
-        self.messages = messages  # the driver's own, which come first
+        self.messages = messages  # messages of nvcc itself, which come before those of its tools
         self.cwd = os.getcwd()
-        self.checkout = request.checkout  # the checkout in which nvcc gets relative paths, or empty
+        self.checkout = request.checkout  # nvcc gets relative paths below this directory; may be empty
         self.ignores_lines = not any(stage.lines_matter or stage.kind == OPAQUE for stage in plan.stages)
         self.runs = [StageRun(at, step) for at, step in enumerate(plan.steps) if isinstance(step, Stage)]
-        self.wrapper_effects: set[str] = set()  # effects of wrappers in its stages so far, see wrappers.py
+        self.wrapper_effects: set[str] = set()  # what wrappers were observed to do so far, see wrappers.py
         self.now = CurrentState(environ, request.now)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
-        self._module_ids: dict[str, bytes] = {}  # by the file from which each is read
+        self._module_ids: dict[str, bytes] = {}  # by path of the file from which tools read the id
         self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns)
-        # For each output, a lock of its stage, held while outputs of that stage are written for another.
+        # By path of an output: the lock of its stage, held while the output is written for another stage.
         self.locks: dict[str, threading.RLock] = {}
         for stage in plan.stages:
             self.locks |= dict.fromkeys((out.path for out in stage.outputs), threading.RLock())
 
     @property
     def remote(self) -> TieredStore | None:
-        """The store, if there are remotes behind it that can be queried for records."""
+        """The store, if it has remotes that can be queried for records; otherwise None."""
         return self.store if isinstance(self.store, TieredStore) else None
 
     def note(self, message: str) -> None:
@@ -91,24 +93,24 @@ class Compile:
 
     @property
     def contains_id(self) -> bool:
-        """Whether a result depends on the names of the products."""
+        """Whether a result may contain a module id, which depends on the names of the products."""
         return any(run.contains_id for run in self.runs)
 
     def module_id_of(self, stage: Stage) -> bytes:
-        """The module id that a stage reads, or nothing; the first pass of its TU must be done."""
+        """The module id that a stage reads, or nothing; the first pass of its TU must have ended."""
         path = module_id.file_of(stage)
         if path and path not in self._module_ids:
             self._module_ids[path] = self._compose_id(stage)
         return self._module_ids.get(path, b"")
 
     def note_wrapper(self, effects: Iterable[str]) -> None:
-        """Note what a wrapper may have done in one stage, as it is likely to do the same in others."""
+        """Note what a wrapper did in one stage, since it is likely to do the same in other stages."""
         self.wrapper_effects.update(effects)
         self.ignores_lines = self.ignores_lines and PLACES not in self.wrapper_effects
 
     def _compose_id(self, stage: Stage) -> bytes:
         name = stage.name("source name")
-        source = os.path.join(self.cwd, stage.name("source path") or name)  # CUDA 11.2 has only the name
+        source = os.path.join(self.cwd, stage.name("source path") or name)  # CUDA 11.2 passes only a name
         start = self.cwd if self.checkout or os.path.isabs(name) else "/"
         outputs = [os.path.relpath(path, start) for path in sorted(module_id.products_of(self.plan, stage))]
         if self.checkout:
@@ -118,13 +120,13 @@ class Compile:
         return module_id.compose(source, name, outputs, text)
 
     def _id_in(self, path: str) -> bytes:
-        """The module id that a file may define, or nothing."""
+        """The module id that an intermediate may define; empty if it defines none."""
         stage, output = self.outputs.get(path, (None, None))
         is_there = stage and output and output.role in module_id.DEFINED_IN
         return self.module_id_of(stage) if stage and is_there else b""
 
     def ids_passed_on(self, stage: Stage) -> list[str]:
-        """The module ids that a stage reads in files whose digests do not show them, and passes on."""
+        """The module ids that a stage copies from its inputs, whose digests do not depend on them."""
         makers = [self.outputs[path] for path in self.read_by(stage) if path in self.outputs]
         return [
             os.fsdecode(self.module_id_of(maker))
@@ -133,25 +135,25 @@ class Compile:
         ]
 
     def without_scratch(self, text: bytes) -> bytes:
-        """Diagnostics without paths in the scratch directory, for printing and storing."""
+        """Diagnostics in which intermediates have the names of products, or no directory."""
         if os.fsencode(self.plan.scratch) in text:
             for output in (output for _, output in self.outputs.values() if output.destination):
                 text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))
         return scratch.hide_paths(text, self.plan.scratch)
 
     def read_by(self, stage: Stage) -> list[str]:
-        """The intermediates that a stage reads: those in its command, and those that they include."""
+        """The intermediates that a stage reads: those that its command names, and those that they include."""
         if stage.kind == OPAQUE:
             return [path for path in self.outputs if self.intermediates.has_digest(path)]
         included = [inner for path in stage.inputs for inner in self.plan.included.get(path, ())]
         return [*stage.inputs, *(included if stage.grammar.may_include else ())]
 
     def input_bytes(self, stage: Stage) -> int:
-        """The total size of a stage's inputs that are on disk."""
+        """The total size in bytes of those inputs of a stage that are on disk."""
         return sum(os.path.getsize(path) for path in self.read_by(stage) if os.path.exists(path))
 
     def subject_of(self, stage: Stage) -> Subject:
-        """What the observation of a stage needs to know about it; raises OSError."""
+        """The properties of a stage on which its input record depends; raises OSError."""
         read = [*self.read_by(stage), *filter(None, (module_id.file_of(stage),))]
         program = toolchain.resolve(stage.argv[0], self.environ.get("PATH", ""))
         return Subject(
@@ -165,11 +167,11 @@ class Compile:
 
 
 class Intermediates:
-    """The intermediate files of a call: which are known by digest, and which are on disk.
+    """The intermediate files of a call: their digests, where known, and which of them are on disk.
 
     A stage that hits adds only digests here. A file is written when a stage that reads it has to run. Digests
-    and stored blobs are those of the canonical content, in which placeholders replace the name of the stub
-    file and the module id that it defines; files for tools contain the real ones.
+    and blobs are those of a file's canonical content, in which placeholders replace the name of the stub file
+    and the module id that the file defines. The files that tools read contain the name and the id themselves.
     """
 
     def __init__(
@@ -178,12 +180,12 @@ class Intermediates:
         included: dict[str, tuple[str, ...]],
         id_in: Callable[[str], bytes] = lambda path: b"",
     ) -> None:
-        self._id_in = id_in  # the module id that a file may define, or nothing
+        self._id_in = id_in  # returns the module id that a file may define, or nothing
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
         self.passes: dict[str, Pass] = {}  # the facts about preprocessed text
-        self._contents: dict[str, bytes] = {}  # canonical, of files made in this call
+        self._contents: dict[str, bytes] = {}  # canonical contents of files that this call made
         self._on_disk: set[str] = set()
         self._adopted: set[str] = set()
 
@@ -194,21 +196,21 @@ class Intermediates:
         return path in self._digests
 
     def meaning_of(self, path: str) -> str:
-        """The digest of a text without line numbers or, if unknown, of the whole file; may be empty."""
+        """The digest of a text without line numbers; that of the whole file if unknown, or empty."""
         meaning = self.passes[path].meaning if path in self.passes else ""
         return meaning or self._digests.get(path, "")
 
     def are_absolute(self, paths: Iterable[str]) -> bool:
-        """Whether some of these files are preprocessed texts, and these name files only by absolute paths."""
+        """Whether these files include preprocessed text, all of which names files by absolute paths only."""
         texts = [self.passes[path] for path in paths if path in self.passes]
         return bool(texts) and all(text.is_absolute for text in texts)
 
     def expect(self, path: str, digest: str) -> None:
-        """Note the digest of a file that a stage with a hit would have written."""
+        """Note the digest of a file that a stage would have written if its result had not been found."""
         self._digests[path] = digest
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Forget files that are about to be made again from something else."""
+        """Forget files that are about to be made again from other inputs."""
         for path in paths:
             self._digests.pop(path, None)
             self._contents.pop(path, None)
@@ -224,27 +226,27 @@ class Intermediates:
         identifier = self._id_in(output.path)
         content = module_id.without_id(content, identifier) if identifier else content
         if output.role == "cudafe1.cpp":
-            self._on_disk.discard(output.path)  # contains the placeholder; rewritten before a stage reads it
+            self._on_disk.discard(output.path)  # names the stub by its placeholder: no tool can read it yet
         else:
             self._on_disk.add(output.path)
         if output.role not in _ON_DISK_ONLY:
             self._contents[output.path] = content
-        # Stages that depend on the working directory have it in their keys.
+        # The digest leaves out the working directory: stages that depend on it have it in their keys.
         text = passes.without_directory(content) if output.role == "ii" else content
         self._digests[output.path] = keys.digest_bytes(text)
         return content
 
     def adopt(self, path: str, content: bytes) -> None:
-        """Note a file that an opaque command has written or changed."""
+        """Note a file that a command of an unknown tool has written or changed."""
         self._digests[path] = keys.digest_bytes(content)
         self._contents.pop(path, None)
-        if path in self.passes:  # the files it lists are still right
+        if path in self.passes:  # the list of files in these facts is still right
             self.passes[path] = replace(self.passes[path], meaning="", is_absolute=False)
         self._adopted.add(path)
         self._on_disk.add(path)
 
     def content_of(self, path: str) -> bytes | None:
-        """The canonical content of a known file, or None if the store has lost it."""
+        """The canonical content of a file whose digest is known; None if the store has lost the content."""
         if path in self._contents:
             return self._contents[path]
         if path in self._adopted:
@@ -253,13 +255,13 @@ class Intermediates:
         return self._store.read_blob(self._digests[path])
 
     def can_make(self, path: str) -> bool:
-        """Whether a known file is on disk, or can be written without running its stage again."""
+        """Whether a file is on disk, unknown, or can be written without running its stage again."""
         if path in self._on_disk or path in self._contents or not self.has_digest(path):
             return True
         return self._store.has_blob(self._digests[path])
 
     def materialise(self, path: str, output: Output) -> bool:
-        """Write a file for a tool to read, unless it is there; False if the store has lost its content."""
+        """Write a file for a tool to read, unless it is on disk; False if the store has lost its content."""
         if path in self._on_disk:
             return True
         content = self.content_of(path)
@@ -275,10 +277,10 @@ class Intermediates:
         return True
 
     def _stub_name(self, output: Output) -> bytes:
-        """What the placeholder for the stub's name stands for in this output; empty if it has none.
+        """The name that replaces the placeholder of the stub's name in this output; empty if it has none.
 
-        cudafe++'s C++ file includes the stub by its base name; the stub's own line markers contain its path
-        as in cicc's command line.
+        The C++ file of cudafe++ includes the stub by its base name. The line markers in the stub contain the
+        path of the stub as in cicc's command line.
         """
         if output.role == "stub":
             return os.fsencode(output.path)
@@ -308,20 +310,20 @@ class Report:
     )
 
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
-        self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to run the call after all, of outcomes.REASONS
-        # Set if a remote had a record of the whole call; the other fields are unused then.
+        self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to run the call: one of outcomes.REASONS, or empty
+        # Set if a remote had a record of the whole call: the result is then here, not in the fields below.
         self.answer: Answer | None = None
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr
-        self.product = ""  # the first of its products
+        self.product = ""  # the path of its first product
         self.is_query = False
-        self.stages: list[StageEvent] = []  # `start` is a time by the monotonic clock
-        self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
-        self.remote: RemoteUse | None = None  # its queries to remotes
+        self.stages: list[StageEvent] = []  # with `start` by the monotonic clock
+        self.store_fault = ""  # why something was not stored: one of outcomes.STORE_FAULTS, or empty
+        self.remote: RemoteUse | None = None  # the call's queries of remotes
         self.to_send: list[tuple[str, str]] = []  # what to send to remotes: bucket and key of each item
         self.record: Entry | None = None  # the record of this call, which answers it next time
-        self.reason_against_record = ""  # why there is no record, a clause
+        self.reason_against_record = ""  # a clause that says why there is no record
         self.causes: list[str] = []  # why no record answered the call, the most important first
 
     @property
@@ -330,14 +332,14 @@ class Report:
 
     @property
     def outcome(self) -> str:
-        """One of `outcomes`."""
+        """The outcome of the call, a word of outcomes.py."""
         if self.status != 0:
             return outcomes.FAILED
         if self.is_query:
             return outcomes.QUERY_MISS
         if all(stage.is_hit for stage in self.stages):
             return outcomes.STAGE_HIT
-        from nvccache.plan.stages import tool_of  # loaded by then, where any stage ran
+        from nvccache.plan.stages import tool_of
 
         tools = [(tool_of(stage.kind), stage.is_hit) for stage in self.stages]
         counted = [is_hit for tool, is_hit in tools if tool.is_counted and not tool.is_preprocessor]

@@ -1,4 +1,4 @@
-"""One call that no record answers: scratch directory, dry run, plan, stages, records, upkeep."""
+"""Runs one call that no record answers: scratch directory, dry run, plan, stages, record, maintenance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nvccache.records.levels import Request
 
     class Explaining(Protocol):
-        """Finds why no record answered a compile (explain/), and sets its report's `causes`."""
+        """Finds out why no record answered a compile, and sets the `causes` of its report; see explain/."""
 
         def begin(self, request: Request, products: Iterable[str], cache: store.Store) -> None:
             """Called before the call is recorded."""
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def compile_call(request: Request, explaining: Explaining | None = None) -> Report:
-    """Compile with the help of the store; raises OSError and LostResultError. Leaves nothing in scratch."""
+    """Compile with the help of the cache; raises OSError or LostResultError. Leaves no scratch directory."""
     config = request.config
     cache = _store(request)
     problem = cache.directory.problem()
@@ -53,7 +53,7 @@ def compile_call(request: Request, explaining: Explaining | None = None) -> Repo
         try:
             report = scratch.within(path, lambda: _compile(request, cache, path, call_slots, explaining))
         except LostResultError:
-            cache.remove_read_records()  # one of them is bad, and the next call would fail too
+            cache.remove_read_records()  # one of them names the lost result: the next call would fail, too
             raise
     report.store_fault = cache.fault
     report.remote = cache.remote_use() if isinstance(cache, TieredStore) else None
@@ -74,7 +74,7 @@ def _compile(
     if isinstance(cache, TieredStore):
         levels.prefetch(request, cache)
         if not request.invocation.is_query:
-            dry_run.transcript()  # meanwhile
+            dry_run.transcript()  # runs while the remotes answer
         answer = levels.answer_from_remotes(request, cache)
         if answer:
             report = Report()
@@ -127,7 +127,7 @@ def _store(request: Request) -> store.Store:
 
 
 def _maintain(cache: store.Store, config: Config, report: Report) -> None:
-    """After a call: queue entries for remotes, mark others as used, log a fault, enforce the size limit."""
+    """After a call: list entries for remotes, mark used ones, log a fault, and enforce the size limit."""
     if config.remote and not config.readonly:
         report.to_send = list(cache.published)
     if cache.is_stale:

@@ -1,10 +1,11 @@
-"""Stored dry runs: nvcc's transcript, with an input record of what nvcc was observed to read for it.
+"""Stored dry runs: the output of `nvcc --dryrun`, with an input record of what nvcc read to print it.
 
-Most misses repeat the argv of an earlier call after the source has changed, which a dry run does not read. A
-dry run is stored with a placeholder for the scratch directory, and only by a call that is recorded itself: a
-script that may behave differently next time has no record. It is only taken from a cache to which no other
-user can write, since its commands are run. A record of a call may be valid in several environments; a dry run
-only in one, since its transcript repeats PATH and other variables for the tools.
+Most misses repeat the command line of an earlier call after the source has changed. A dry run does not read
+the source, so the stored output is still right. In the stored output, a placeholder replaces the scratch
+directory. A dry run is stored only with the record of its call; a script in place of nvcc that may print
+something else next time gets neither. Since the stored commands are executed, a dry run is only taken from a
+cache to which no other user can write. A dry run is valid in one environment only, because it repeats PATH
+and other variables for the tools; a record of a call may be valid in several.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SCRATCH = b"<scratch>"
 class DryRun:
     """The dry run of a call whose scratch directory is `path`.
 
-    A stored one has an `input_record`; one that was run has the observer's `log`.
+    If it was stored, it has an `input_record`; if nvcc ran, it has the observer's `log`.
     """
 
     def __init__(self, request: Request, path: str, cache: Store, watch: Watch) -> None:
@@ -58,13 +59,13 @@ class DryRun:
         )
 
     def transcript(self) -> Transcript | Bypass:
-        """nvcc's transcript, from a stored dry run or a new one."""
+        """What nvcc would run, from a stored dry run or a new one; a Bypass if that cannot be parsed."""
         request = self._request
         arguments, environ = request.invocation.dryrun_arguments, request.guarded_environ
         return dryrun.transcribe(request.nvcc, arguments, self._path, environ, self._run)
 
     def store(self, inputs: InputRecord, since_ns: int) -> None:
-        """Store the transcript of a call that began at `since_ns`, with the record of its inputs."""
+        """Store the dry run of a call that began at `since_ns`, with the record of its inputs."""
         if self._completed and _SCRATCH not in self._completed.stderr:
             stderr = self._completed.stderr.replace(os.fsencode(self._path), _SCRATCH)
             record.add_private(self._key, inputs, stderr, self._cache, since_ns)
@@ -78,7 +79,7 @@ class DryRun:
     def _find(self) -> Completed | None:
         """The stored dry run, if nvcc would print the same now.
 
-        None if others may write into the cache, since the commands of the transcript are run.
+        None if other users may write to the cache, since the stored commands are executed.
         """
         config = self._request.config
         if config.recache or not directory.is_private(config.dir):

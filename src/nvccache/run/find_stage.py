@@ -1,10 +1,10 @@
-"""Finding a stage's result in the store: its keys, and whether the result found is complete.
+"""Finds a stage's result in the store: under which keys it may be, and whether it is complete.
 
 A stage's front key is made from everything that is known before it runs. The record under that key
-(record.py) contains what else the stage was observed to read, and its result. Stages that read a module id
-have further keys with it (module_id.py). Stages that read preprocessed text have two keys: one from the
-meaning of the text (passes.py), one from its bytes. Where line numbers do not matter, a result without
-diagnostics is stored under the first.
+(record.py) contains what else the stage was observed to read, and its result. For a stage that reads a module
+id, there are further keys that contain the id (module_id.py). A stage that reads preprocessed text has two
+keys. The meaning key is made from the text without line numbers (passes.py), and the front key from all bytes
+of the text. Where line numbers do not matter, a result without diagnostics is stored under the meaning key.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import StageRun
 
-ANYWHERE, SAME_ID = "anywhere", "same id"  # the scopes of a result: see module_id.py
+ANYWHERE, SAME_ID = "anywhere", "same id"  # scopes: a result for any module id, or for this one only
 
 
 def make_keys(call: Compile, run: StageRun) -> None:
-    """Make the keys of a stage; raises OSError if its tool, or a file that it names, cannot be read."""
+    """Make the keys of a stage; raises OSError if its tool or a file named by its command cannot be read."""
     stage = run.stage
     run.components = []
     if not stage.grammar.is_cached:
@@ -49,7 +49,7 @@ def make_keys(call: Compile, run: StageRun) -> None:
 
 
 def find(call: Compile, run: StageRun) -> Entry | None:
-    """The result of a stage from the store, accepted; None if there is none."""
+    """The stored result of a stage, after `accept`; None if there is none."""
     entry = _find(call, run) if run.is_cached and not call.request.config.recache else None
     if entry:
         accept(call, run.stage, entry)
@@ -57,7 +57,7 @@ def find(call: Compile, run: StageRun) -> Entry | None:
 
 
 def find_remote(call: Compile, run: StageRun) -> Entry | None:
-    """A result from remotes, not accepted yet; None if there is none. For any thread."""
+    """A stage's result from remotes, before `accept`; None if there is none. Any thread may call this."""
     remote = call.remote
     if not remote:
         return None
@@ -71,7 +71,7 @@ def find_remote(call: Compile, run: StageRun) -> Entry | None:
 
 
 def accept(call: Compile, stage: Stage, entry: Entry) -> None:
-    """Note the intermediates that the stage would have written, and the facts about its text."""
+    """Note the digests of the outputs in a stored result, and the facts about text among these outputs."""
     outputs = dict(entry.result.outputs)
     for output in stage.kept_outputs:
         if output.role in outputs:
@@ -83,7 +83,7 @@ def accept(call: Compile, stage: Stage, entry: Entry) -> None:
 
 
 def make_lookup_keys(call: Compile, run: StageRun) -> Iterator[LookupKey]:
-    """The keys under which a result may be stored, in the order of trying them."""
+    """The keys under which a result may be stored, in the order in which they are tried."""
     stage = run.stage
     for key in filter(None, (run.meaning_key, run.front_key)):
         in_directory = (key_in_directory(call, key),) if may_follow_directory(stage) else ()
@@ -94,7 +94,7 @@ def make_lookup_keys(call: Compile, run: StageRun) -> Iterator[LookupKey]:
 
 
 def make_lookup_key(call: Compile, stage: Stage, key: str, scope: str) -> LookupKey:
-    """The key of a result in this scope: one that contains the module id, or not."""
+    """The key of a result in this scope; with SAME_ID, it contains the module id that the stage reads."""
     if scope == SAME_ID:
         identifier = os.fsdecode(call.module_id_of(stage))
         key = keys.key_of("stage with an id", [("key", (key,)), ("id", (identifier,))])
@@ -102,12 +102,12 @@ def make_lookup_key(call: Compile, stage: Stage, key: str, scope: str) -> Lookup
 
 
 def may_follow_directory(stage: Stage) -> bool:
-    """Whether the files that a stage reads may depend on the directory although its key does not name it."""
+    """Whether a stage may read other files in another directory although its key contains no directory."""
     return stage.tool.is_host_compiler and not stage.grammar.sees_directory
 
 
 def key_in_directory(call: Compile, key: str) -> str:
-    """The key of a result that is only valid in this directory; see input_records.follows_directory."""
+    """The key of a result that is valid only in this directory; see input_records.follows_directory."""
     directory = (call.cwd, call.environ.get("PWD", ""))
     return keys.key_of("stage in a directory", [("key", (key,)), ("directory", directory)])
 
@@ -117,7 +117,7 @@ def front_key(call: Compile, stage: Stage) -> str:
 
 
 def is_free_of_directory(call: Compile, stage: Stage) -> bool:
-    """Whether the stage only joins the working directory to relative names, and its texts have none."""
+    """Whether the stage uses the working directory only for relative names, and its text contains none."""
     return stage.grammar.joins_directory and call.intermediates.are_absolute(call.read_by(stage))
 
 
@@ -126,7 +126,7 @@ def _find(
     run: StageRun,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Entry | None:
-    """The first complete and valid result under a stage's keys."""
+    """The first complete and valid result under a stage's keys, or None."""
     for lookup_key in make_lookup_keys(call, run):
         for entry in record.valid_entries(lookup_key, call.store, call.now, remote_records):
             has_other_lines = tuple(entry.result.text) != run.text
@@ -161,7 +161,7 @@ def _components(call: Compile, stage: Stage, dated: Sequence[str]) -> list[KeyCo
 
 
 def _meaning_key(call: Compile, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
-    """The key from the meaning of the text; empty if the stage reads none, or its meaning is unknown."""
+    """The meaning key; empty if the stage reads no preprocessed text or if line numbers may matter."""
     texts, read = call.intermediates.passes, call.read_by(stage)
     meanings = [texts[path].meaning if path in texts else call.intermediates.digest_of(path) for path in read]
     if not stage.tool.is_found_by_meaning or texts.keys().isdisjoint(read) or not all(meanings):
@@ -170,11 +170,11 @@ def _meaning_key(call: Compile, stage: Stage, by_bytes: Sequence[KeyComponent]) 
 
 
 def _dated_sources(call: Compile, stage: Stage) -> list[str]:
-    """The files whose date and size get into the result, as named in the stage's inputs."""
+    """The source files, as the stage's inputs name them, whose dates and sizes its result contains."""
     dated_sources = stage.tool.dated_sources
     if not dated_sources:
         return []
-    # PTX from the user or an unknown tool may name files, whatever the options.
+    # PTX that the user or an unknown tool has written may name sources, whatever this stage's options are.
     foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in call.outputs)]
     contents = []
     for path in filter(os.path.isfile, foreign):

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import StageRun, ToolRun
 
-_DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working directory
+_DEBUG_INFORMATION = b".debug_info"  # a section of PTX that names the working directory
 _LINE_TABLE = b".debug_line"  # a section of cubins
 
 
 def publish(call: Compile, run: StageRun) -> None:
-    """Store the result of a stage that has just run, unless it is specific to this call."""
+    """Store the result of a stage that has just run, unless it is valid only for this call."""
     assert run.tool_run
     reason = _reason_against(call, run, run.tool_run) or _publish(call, run, run.tool_run)
     if reason:
@@ -36,13 +36,13 @@ def publish(call: Compile, run: StageRun) -> None:
 
 
 def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
-    """Why a result is specific to this call, or may not belong to its keys; empty if neither."""
+    """Why a result is valid only for this call, or may not belong to its keys; empty if neither."""
     stage = run.stage
     if tool_run.path_dependence:
         return tool_run.path_dependence
     if tool_run.completed.is_cut_short:
         return f"a process that {stage.kind} started may still print messages"
-    # Files beside an object contain names of intermediates, which with nvcc are just as random.
+    # Files beside an object are not checked: they name intermediates, which have random names in nvcc, too.
     of_objects = {
         out.path for out in stage.outputs if out.role == "object" or not stage.grammar.writes_beside
     }
@@ -50,7 +50,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     directory = os.fsencode(call.plan.scratch)
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
-    own = os.fsencode(f"{call.cwd}//")  # as in preprocessed text, whose digests leave it out
+    own = os.fsencode(f"{call.cwd}//")  # this form is in preprocessed text, and left out of its digests
     sees_directory = stage.grammar.sees_directory or PLACES in tool_run.wrapper
     if not sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"
@@ -65,7 +65,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     printed = tool_run.completed.stdout + tool_run.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
-        return f"the messages of {stage.kind} name a product"  # whose name may differ next time
+        return f"the messages of {stage.kind} name a product"  # the product may have another name next time
     observation = tool_run.log.read() if tool_run.log else Observation([], set())
     if (
         not wrappers.was_written_by(tool_run.in_place, observation)
@@ -73,13 +73,13 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     ):
         return unchanged_files.CHANGED_MEANWHILE
     modes = [wrappers.unusual_mode(path, stage.kind, call.plan.scratch) for path in tool_run.in_place]
-    # objcopy, which gcc runs, looks up the file for split debug information.
+    # For split debug information, gcc starts objcopy, which always looks up the .dwo file.
     sought = [path for path in tool_run.in_place if not path.endswith(".dwo")]
     return next(filter(None, modes), wrappers.early_lookup(sought, tool_run.existed, observation))
 
 
 def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
-    """The outputs of a stage that are stored, by path; the text of a pass is not."""
+    """The contents of a stage's outputs, by path, except preprocessed text, which is not stored."""
     stored = [output for output in stage.kept_outputs if not stage.is_preprocessor]
     return {output.path: call.intermediates.content_of(output.path) for output in stored}
 
@@ -108,7 +108,7 @@ def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
 
 
 def _may_contain_id(call: Compile, stage: Stage, printed: bytes) -> bool:
-    """Whether a result may contain the module id that its stage read, or the path in it."""
+    """Whether a result may contain the module id that its stage read, or name the directory of the source."""
     identifier = call.module_id_of(stage)
     if not identifier:
         return False
@@ -144,6 +144,6 @@ def _input_record_of(call: Compile, stage: Stage, tool_run: ToolRun) -> InputRec
     inputs, subject = call.inputs, call.subject_of(stage)
     if tool_run.executor:
         return inputs.remote_run_record(subject, stage.tool.variables)
-    if not tool_run.log:  # an empty input record would always match
+    if not tool_run.log:  # a record without inputs would match every later call
         raise UnreadableError(f"no run of {stage.kind} was observed")
     return inputs.input_record(tool_run.log.read(), subject)

@@ -1,7 +1,7 @@
 """A query: a call that nvcc answers without compiling (-M, -E, --version).
 
-There are no stages. nvcc runs with the caller's command line, and the record of the call contains what that
-run was observed to read. Its answer is a product, even if it goes to standard output.
+A query has no stages. nvcc runs with the caller's command line, and the record of the call contains what nvcc
+was observed to read. The answer is stored like a product, even if nvcc prints it to standard output.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ def run_query(request: Request, cache: Store, path: str, watch: Watch, since_ns:
     completed, log = watch.run([request.nvcc, *request.arguments], request.guarded_environ)
     report = Report(scratch.hide_paths(completed.stdout, path), scratch.hide_paths(completed.stderr, path))
     report.status, report.is_query, report.product = completed.status, True, product
-    if completed.status < 0 or (
-        completed.status and log.read().incomplete
-    ):  # perhaps because it was observed
+    # An observed query may fail only because it was observed.
+    if completed.status < 0 or (completed.status and log.read().incomplete):
         report.leave_to_nvcc = "odd_failure"
     elif not streams.can_be_written(bool(report.stdout), bool(report.stderr)):
         report.leave_to_nvcc = "query_streams"
@@ -63,7 +62,7 @@ def _record(
     report: Report,
     existed: bool,
 ) -> None:
-    """Record the answer; raises UnreadableError if the next one may differ, or OSError."""
+    """Record the answer; raises OSError, or UnreadableError if the same query may be answered differently."""
     product, content = report.product, completed.stdout
     if product:
         with open(product, "rb") as stream:

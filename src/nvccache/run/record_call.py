@@ -1,7 +1,7 @@
-"""Recording a finished compile, so that the next one is a direct hit.
+"""Records a finished compile, so that the same call will be a direct hit.
 
-Decides whether there can be a record, and how widely it may be shared. The inputs of a call are the union of
-what its dry run and its stages were observed to read.
+Decides whether the call can have a record, and which other calls may use it. The inputs of a call are
+everything that its dry run and its stages were observed to read.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 
-_CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
-# The difference between the clock that can be set and the one that cannot, when the call began.
+_CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may drift apart during a call
+# The system clock, which can be set, minus the monotonic clock, which cannot, at the start of the call.
 _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
-# Or joins what a comment separates, or may do so.
+# Options with which comments stay in preprocessed text, or a comment no longer separates two words.
 _KEEPS_COMMENTS = ("-C", "-CC", "-Xpreprocessor", "-fdirectives-only", "-wrapper")
 _MAY_KEEP_COMMENTS = tuple(
     "--comments -Wp, -traditional --traditional -fplugin -specs --specs -finput-charset @".split()
@@ -73,7 +73,7 @@ def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:
 
 
 def check_clock() -> None:
-    """Raise UnreadableError if the clock was set: files that were read may be newer than they look."""
+    """Raise UnreadableError if the system clock was set: a file may then be newer than its date shows."""
     if abs(time.time_ns() - time.monotonic_ns() - _CLOCK_DIFFERENCE) > _CLOCK_SLACK:
         raise UnreadableError("the clock was set during the compile")
 
@@ -91,7 +91,7 @@ def _check_call(call: Compile) -> None:
 
 
 def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord:
-    """Everything the call read, its dry run included; raises UnreadableError or OSError."""
+    """The inputs of the call and of its dry run; raises UnreadableError or OSError."""
     stages = call.plan.stages
     by_passes: list[InputRecord] = []
     parts = [_read_by_dry_run(call, dry_run)]
@@ -99,7 +99,7 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
         if run.input_record:
             (by_passes if run.stage.is_preprocessor else parts).append(run.input_record)
     parts += [call.inputs.tool_record(call.subject_of(stage)) for stage in stages]
-    # Of the files that nvccache has read for keys, stages read only a part.
+    # nvccache has read these files for keys; the stages may have read only some of them.
     named = [path for stage in stages for path in stage_key.files_in_key(stage)]
     more = [*filter(toolchain.is_regular_file, dict.fromkeys(named)), *call.request.invocation.option_files]
     inputs = call.inputs.union([*by_passes, *parts], call.request.environ, more)
@@ -111,9 +111,10 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
 
 
 def _sources_without_messages(call: Compile, report: Report) -> set[str]:
-    """The preprocessed sources, without the toolkit's, if comments in them cannot reach the result.
+    """The preprocessed files, except the toolkit's, if their comments cannot affect the result; else none.
 
-    Messages quote lines, and a wrapper that does more than run a command with further words may read them.
+    Comments can affect messages, which quote source lines. A wrapper that does more than add options to a
+    command may also read the comments.
     """
     stages = call.plan.stages
     passes_run = [stage for stage in stages if stage.is_preprocessor]
@@ -132,10 +133,11 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
 
 
 def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
-    """Leave comments in these sources out of their digests, the latest sources first: they are being edited.
+    """Replace the digests of these sources by digests of their code, so that editing a comment is no miss.
 
-    Comments stay in where a date matters, and in files that are equal. If sources differ only by comments,
-    they are left out of one of them: digests of the others show whether it has become equal to one of them.
+    The latest sources come first, since they are being edited; the total size is limited. Digests of files
+    whose dates matter, or that are equal to another file, stay as they are. Of sources that differ only in
+    comments, one gets a digest of its code. The others keep theirs, which show when one becomes equal to it.
     """
     paths = paths - {path for path, _ in input_record.dates}
     files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
@@ -162,7 +164,7 @@ def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
 
 
 def _read_by_dry_run(call: Compile, dry_run: DryRun) -> InputRecord:
-    """The dry run's input record; stores a new dry run. Raises UnreadableError or OSError."""
+    """The input record of the dry run, which is stored if it is new. Raises UnreadableError or OSError."""
     if dry_run.input_record:
         return dry_run.input_record
     assert dry_run.log
@@ -192,9 +194,9 @@ def _answer(call: Compile, entered: list[tuple[bytes, bool]], report: Report) ->
 
 
 def _scope(call: Compile, answer: Answer, inputs: InputRecord) -> str:
-    """How widely the record of a call may be shared, one of direct.py's scopes."""
+    """The scope of a call's record: which other calls may use it (direct.py)."""
     stages = call.plan.stages
-    # A wrapper may also choose options by paths of outputs and directories, of which a wider key lacks some.
+    # A wrapper may choose options by any path in the call, and the keys of wider scopes lack some paths.
     if any(stage.wrapper == ANY_WRAPPER for stage in stages):
         return direct.SAME_DIRECTORY + direct.SAME_OUTPUTS
     printed = answer.result.stderr + answer.result.stdout
@@ -210,7 +212,7 @@ def _scope(call: Compile, answer: Answer, inputs: InputRecord) -> str:
 
 
 def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
-    """In which directories the record of a call is valid."""
+    """The part of a scope that says in which working directories the record is valid."""
     if wrappers.PLACES in call.wrapper_effects:
         return direct.SAME_DIRECTORY
     pwd = call.environ.get("PWD", call.cwd)
@@ -225,7 +227,7 @@ def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
     root = _root_of_checkout(call, inputs)
     if not naming and root and not any(os.fsencode(root) in text for text in texts):
         return direct.BELOW_BASE
-    # The same argv gives the same result in any directory, unless something contains or depends on this one.
+    # The same argv gives the same result in any directory, unless that contains or depends on the directory.
     has_relative_id = call.contains_id and bool(call.checkout)
     shows_directory = has_relative_id or any(os.fsencode(call.cwd) in text for text in texts)
     if shows_directory or input_records.follows_directory(inputs):
@@ -234,21 +236,21 @@ def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
 
 
 def _root_of_checkout(call: Compile, inputs: InputRecord) -> str:
-    """The directory that no result may contain if all checkouts are to share it; empty if they cannot.
+    """The directory that a result for all checkouts must not contain; empty if it cannot be shared.
 
-    nvcc gets relative paths, so no absolute name may have led into the checkout, except those that come from
-    PATH.
+    nvcc gets relative paths. So if an absolute name leads into the checkout, the call depends on where the
+    checkout is. Programs found by PATH are an exception.
     """
     if not call.checkout:
         return ""
-    # Relative names may lead out of the checkout.
+    # If a relative name leads out of the checkout, a directory further up is the root.
     root = os.path.commonpath([call.checkout, *input_records.relative_places(inputs)])
     searched = call.environ.get("PATH", "").split(":")
     return "" if len(root) < 2 or input_records.names_any_in([root], inputs, searched) else root
 
 
 def _links_in_any_checkout(checkout: str, links: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Links with their targets; targets in the checkout are relative."""
+    """Links with their targets; a target in the checkout becomes relative to the working directory."""
     return [
         (path, os.path.relpath(target) if f"{target}/".startswith(f"{checkout}/") else target)
         for path, target in links
@@ -265,9 +267,9 @@ def store(
     since_ns: int,
     report: Report,
 ) -> None:
-    """Record the inputs and the answer of a call that began at `since_ns`, also for replays.
+    """Record the inputs and the answer of a call that began at `since_ns`, for direct hits and for replays.
 
-    `listed` as in direct.result_of.
+    `listed` has the files that the dependency file lists, as in direct.result_of.
     """
     inputs.cache_signatures = [signatures.signature_of(path) or signatures.UNKNOWN for path in inputs.caches]
     result = direct.result_of(answer, listed, request.invocation)

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class LostResultError(Exception):
-    """A lost result cannot be made again, so nvcc has to run the call; the message is a sentence."""
+    """A result that the store has lost cannot be made again: nvcc has to run. The message is a sentence."""
 
 
 def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
-    """Run a stage, with its inputs written first; raises LostResultError or OSError."""
+    """Write a stage's inputs to disk, and run the stage; raises LostResultError or OSError."""
     make_inputs(call, stage, handle)
     for output in stage.outputs:
         if not output.is_in_place:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-            if stage.runs_host_compiler:  # with nvcc, intermediates are new; a wrapper may check
+            if stage.runs_host_compiler:  # a wrapper may check that they do not exist, as in nvcc
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(output.path)
         if output.begins_as:
@@ -39,7 +39,8 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
 
             shutil.copyfile(output.begins_as, output.path)
 
-    # NVIDIA's tools leave temporary files if they fail, and start no servers that would outlive them.
+    # NVIDIA's tools leave temporary files behind if they fail, so these go to the scratch directory. The
+    # tools start no servers, which would go on using it after the call.
     own = {"TMPDIR": call.plan.scratch} if stage.tool.program else {}
 
     in_place = [output.path for output in stage.outputs if output.is_in_place]
@@ -71,14 +72,14 @@ def make_inputs(call: Compile, stage: Stage, handle: Handle | None = None) -> No
         with open(new, "wb") as stream:
             stream.write(call.module_id_of(stage))
         os.rename(new, path)
-    read = [path for path in call.read_by(stage) if path in call.outputs]  # else opaque stages write it
-    # Twice: running a stage again for one can overwrite another with its stored form.
+    read = [path for path in call.read_by(stage) if path in call.outputs]  # an unknown tool writes the others
+    # Each is made twice: running a stage again to make one may overwrite another with its canonical form.
     for path in (*read, *read):
         _make(call, path, handle)
 
 
 def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> None:
-    """Run a stage whose output is lost, and store it; raises LostResultError if the bytes differ."""
+    """Run a stage again and store its lost output; raises LostResultError if it has changed."""
     expected = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
     ran = run(call, stage, handle)
     digests = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
@@ -92,12 +93,12 @@ def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> None
 
 
 def has_inputs(call: Compile, stage: Stage) -> bool:
-    """Whether this stage can run without running another again, such as a pass, whose text is not stored."""
+    """Whether a stage's inputs can be written without running another stage again, such as a pass."""
     return all(map(call.intermediates.can_make, call.read_by(stage)))
 
 
 def content_of(call: Compile, output: Output) -> bytes:
-    """The content of an output, made again if the store has lost it; raises LostResultError."""
+    """The canonical content of an output; runs its stage if the store lost it. Raises LostResultError."""
     content = call.intermediates.content_of(output.path)
     if content is None:
         run_again(call, call.outputs[output.path][0])
@@ -107,7 +108,7 @@ def content_of(call: Compile, output: Output) -> bytes:
 
 
 def _make(call: Compile, path: str, handle: Handle | None) -> None:
-    """Write an intermediate to disk unless it is there."""
+    """Write an intermediate to disk, unless it is there already."""
     stage, output = call.outputs[path]
     with call.locks[path]:
         if not call.intermediates.materialise(path, output):
@@ -119,14 +120,15 @@ def _make(call: Compile, path: str, handle: Handle | None) -> None:
 def argv_to_run(call: Compile, stage: Stage) -> list[str]:
     argv = list(stage.argv)
     if stage.grammar.is_cached:
-        # A wrapper could look at arguments that we add: it gets none unless it asks for debug information.
+        # The option that hides the scratch directory in debug information is added only where that is known
+        # to be requested, since a wrapper could look at its arguments.
         more = ("-g",) if stage.wrapper and call.wrapper_effects == {wrappers.PLACES} else ()
         argv += stage.tool.added_options((*argv, *more), call.plan.scratch)
     return argv
 
 
 def _digests_before(call: Compile, stage: Stage) -> dict[str, str]:
-    """The digests of the intermediates that exist, since an opaque command may change them in place."""
+    """The digests of existing intermediates if the tool is unknown, since it may change them; else empty."""
     if stage.kind != OPAQUE:
         return {}
     paths = [path for path in {*call.outputs, *stage.inputs} if os.path.isfile(path)]
@@ -144,7 +146,7 @@ def take_in(call: Compile, stage: Stage) -> None:
     """Add a stage's outputs to the intermediates, with the facts about its text; raises OSError."""
     for output in stage.kept_outputs:
         if stage.grammar.writes_beside and not os.path.exists(output.path):
-            continue  # see wrappers.path_dependence
+            continue  # wrappers.path_dependence notes that the file is missing
         content = call.intermediates.read_written(output)
         if stage.is_preprocessor:
             facts = facts_of(content, call.store, call.request.config.recache)
@@ -158,10 +160,10 @@ def _outputs_with_digests(call: Compile, stage: Stage) -> list[Output]:
 def facts_of(content: bytes, cache: Store, is_recaching: bool = False) -> Pass:
     """The facts about the text of a pass, from a memo if there is one for this text.
 
-    Memos hit often: editing a comment or adding an unused macro does not change the text.
+    Memos hit often, since editing a comment or adding an unused macro does not change the text.
     """
     text = ("text", (keys.digest_bytes(content),))
-    # The encoding of facts changes only together with the bucket of records, which hold them too.
+    # Records contain facts in the same encoding, so a new bucket of records also invalidates these memos.
     key = keys.key_of("facts", [("bucket", (store.RECORD,)), text])
     memo = None if is_recaching else cache.find_record(store.MEMO, key)
     if memo is not None:

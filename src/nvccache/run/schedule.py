@@ -1,14 +1,15 @@
-"""Which stage runs when, and where its result comes from.
+"""Decides which stage runs when, and where its result comes from.
 
 A stage is looked up in the cache directory as soon as everything that it reads is known. If its result is not
-there, these jobs try to get it, one at a time, each on a thread of its own that mostly waits:
+there, a stage has these jobs one after another until one gets the result. Each job has a thread of its own,
+which mostly waits:
 
     a query of remote caches
-    waiting for another process that runs the stage now (store/locks.py)
+    waiting for another process that runs the same stage now (store/locks.py)
     an executor, if one is set and no core is idle here (remote_execution/executor.py)
-    its tool, which needs a slot and enough memory (machine/slots.py)
+    the stage's tool, which needs a slot and enough memory (machine/slots.py)
 
-Results are stored when there is nothing else to do: after the stages that need them have started.
+Results are stored when nothing else can be done, which is after the stages that need them have started.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ if TYPE_CHECKING:
 
 _LONG_SECONDS = 0.5  # long compared with a query of a remote
 _POLL_FOR_SLOTS_SECONDS = 0.1
-_POLL_SECONDS = 0.02  # between looks at claims of other processes
+_POLL_SECONDS = 0.02  # between checks whether another process still runs the stage
 _CLEANING_SECONDS = 1.0  # how long a tool may take to remove its temporary files
 
 
 class Job:
-    """Work for one stage outside the main thread. When it has ended, it has a result, none, or an error."""
+    """Work for one stage on a thread of its own; when it has ended, `result` or `error` may be set."""
 
     def __init__(self, run: StageRun, work: Work, release: Callable[[], None]) -> None:
         self.run = run
-        self.release = release  # releases what it holds, such as a slot
+        self.release = release  # releases what the job holds, such as a slot
         self.handle = Handle()
         self.result: Entry | ToolRun | None = None
         self.error: BaseException | None = None
         self._work = work
 
     def start(self, ended: queue.SimpleQueue[Job]) -> None:
-        """Start the thread; this can fail if memory or processes are limited."""
+        """Start the thread; this can fail if memory or the number of processes is limited."""
         self.thread = threading.Thread(target=self._do, args=(ended,), daemon=True)
         self.thread.start()
 
@@ -71,7 +72,7 @@ class Job:
 
 
 class Schedule:
-    """The stages of one call; for the main thread only."""
+    """Runs the stages of one call; only the main thread may use it."""
 
     def __init__(
         self,
@@ -81,16 +82,16 @@ class Schedule:
         executor: MakeExecutor | None = None,
         on_result: Callable[[StageRun], None] = lambda run: None,
     ) -> None:
-        self.delivered_up_to = 0  # the products of stages before this one have been delivered
+        self.delivered_up_to = 0  # the products of all stages with lower numbers have been delivered
         self.by_urgency = sorted(call.runs, key=_urgency)
         self._call = call
         self._slots = call_slots
         self._claims = claims
         self._executor = executor(call) if executor else None
-        self._on_result = on_result  # may raise, before a stage starts that would read the result
+        self._on_result = on_result  # called before a stage that reads the result starts; may raise
         self._by_output = {output.path: run for run in call.runs for output in run.stage.outputs}
         self._before = {run: self._runs_before(run) for run in call.runs}
-        self._limit = len(call.plan.steps)  # the first stage that failed; those after it do not run
+        self._limit = len(call.plan.steps)  # the number of the first stage that failed; later ones do not run
         self._jobs: set[Job] = set()
         self._ended: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._unstored: list[StageRun] = []
@@ -99,7 +100,7 @@ class Schedule:
         self._is_full = False  # whether the last request for a slot failed
 
     def advance(self) -> None:
-        """Look up all stages that can be looked up; while there are slots, start those without a result."""
+        """Look up all stages whose inputs are known; start those without a result, while there are slots."""
         self._is_full, has_changed = False, True
         while has_changed:
             has_changed = False
@@ -118,7 +119,8 @@ class Schedule:
     def wait(self) -> None:
         """Wait until a job ends, or until a slot may be free.
 
-        Raises errors of the job, and RuntimeError instead of waiting forever: then nvcc runs the call.
+        Raises the error of the job. If there is nothing to wait for, raises RuntimeError, so that nvcc runs
+        the call.
         """
         needs_slot = any(map(self._needs_slot, self._call.runs))
         if not self._jobs and not needs_slot:
@@ -132,7 +134,7 @@ class Schedule:
                 self._end(job)
 
     def begin_again(self) -> None:
-        """Forget the results made from text with other line numbers, and all that were made from these."""
+        """Drop results from text with other line numbers, and the results of stages that have read these."""
         self._call.ignores_lines = False
         self._store_all()
         forgotten: list[StageRun] = []
@@ -149,12 +151,12 @@ class Schedule:
         self.delivered_up_to = 0
 
     def finish(self) -> None:
-        """Store what has not been stored, and end what is no longer needed."""
+        """Store the remaining results, and end jobs that are no longer needed."""
         self._store_all()
         self.stop()
 
     def stop(self) -> None:
-        """End all jobs, and release everything."""
+        """End all jobs, and release all slots and claims."""
         if self._jobs and self._call.remote:
             self._call.remote.stop_queries()
         self._stop(list(self._jobs))
@@ -165,13 +167,13 @@ class Schedule:
             self._executor.close()
 
     def can_be_looked_up(self, run: StageRun) -> bool:
-        """Whether all stages that have to be done before it are done, except those that will not run."""
+        """Whether all stages that must precede this one are done; those that will never run do not count."""
         before = self._before[run]
         if run.number > self._limit or any(
             other.state != State.DONE and other.number < self._limit for other in before
         ):
             return False
-        # A stage that stays in order may read products, which have to be delivered before.
+        # A stage with `stays_in_order` may read products of earlier stages, so these must be delivered.
         return not run.stage.grammar.stays_in_order or all(
             other.number < self.delivered_up_to for other in before
         )
@@ -189,26 +191,25 @@ class Schedule:
                 each for each in self._call.runs if each.stage.is_preprocessor and each.number < end
             )
         if module_id.file_of(stage):
-            # It does not wait for all passes: cudafe++, which finds most errors, can run before those for the
-            # device.
+            # The id needs only the first pass. So cudafe++, which finds most errors, can run before the
+            # passes for the device.
             first = module_id.first_pass_of(self._call.plan, stage)
             before.update([self._by_output[first.outputs[0].path]] if first else [])
-        if (
-            stage.wrapper == ANY_WRAPPER
-        ):  # it may use the same file as another, so they run one after the other
+        # Stages that start an unknown wrapper run one after the other, since it may use one file in several.
+        if stage.wrapper == ANY_WRAPPER:
             same = [each for each in earlier if each.stage.wrapper == ANY_WRAPPER]
             before.update(each for each in same if each.stage.is_preprocessor == stage.is_preprocessor)
         return before
 
     def _makers(self, run: StageRun) -> list[StageRun]:
-        """The stages that write what a stage reads."""
+        """The stages that write the intermediates that a stage reads."""
         return [self._by_output[path] for path in self._call.read_by(run.stage) if path in self._by_output]
 
     def _needs_slot(self, run: StageRun) -> bool:
         return run.state == State.READY and not run.job and run.number < self._limit
 
     def _look_up(self, run: StageRun) -> bool:
-        """Look a stage up in the cache directory; returns whether it hit. If not, remotes will be queried."""
+        """Look a stage up in the cache; returns whether it hit. A miss may start a query of remote caches."""
         is_first = run.state == State.WAITING
         if is_first:
             find_stage.make_keys(self._call, run)
@@ -222,17 +223,17 @@ class Schedule:
         return entry is not None
 
     def _reads_quick_output(self, run: StageRun) -> bool:
-        """Whether a stage reads the output of another, not a pass, that has just run in a short time.
+        """Whether a stage reads the output of a stage, not a pass, that has just run in a short time.
 
-        No cache had the other's result, so none is likely to have this one's, and a query takes long compared
-        with what it could save. If the other took long, a query is worth it: an edit of host code, for
-        example, does not change device code.
+        No cache had the result of that stage, so none is likely to have the result of this one, and a query
+        takes long compared with the time that it could save. After a long stage, a query is worthwhile: after
+        an edit of host code, for example, the device code is compiled again, but has not changed.
         """
         makers = [maker for maker in self._makers(run) if not maker.stage.is_preprocessor]
         return any(maker.tool_run and maker.tool_run.completed.seconds < _LONG_SECONDS for maker in makers)
 
     def _start(self, run: StageRun) -> bool:
-        """Start a job for a stage, if there is a slot; returns whether its result was found instead."""
+        """Start a job for a stage if there is a slot; returns True if its result was found in the store."""
         slot = self._take_slot(run)
         sent = None
         if self._executor and not (slot and slot.pool_slot) and run_stage.has_inputs(self._call, run.stage):
@@ -248,8 +249,8 @@ class Schedule:
 
         work, release = sent or (run_here, lambda: self._give_back(slot))
         run.started = run.started or time.monotonic()
-        # A process claims a stage only when it can run it at once: no two processes wait for each other
-        # (docs/development/decisions/running-stages.md).
+        # A process claims a stage only when it can run it at once, so that two processes never wait for each
+        # other (docs/development/decisions/running-stages.md).
         if self._claims and run.may_share and not run.claim:
             claim = self._claims.take(run.claim_key)
             if isinstance(claim, Wait):
@@ -264,7 +265,7 @@ class Schedule:
         if slot:
             run.slot_number = slot.number
             if run.stage.kind == OPAQUE:
-                self._store_all()  # it may change files that are about to be stored
+                self._store_all()  # the command may change files that are about to be stored
         self._begin(run, work, release)
         return False
 
@@ -318,7 +319,7 @@ class Schedule:
         self._on_result(run)
 
     def _store_one(self) -> None:
-        """Store a result. The input records of passes take longest to make, so they come last."""
+        """Store one result; those of passes come last, since their input records take the longest to make."""
         run = min(self._unstored, key=lambda run: run.stage.is_preprocessor)
         self._unstored.remove(run)
         try:
@@ -331,13 +332,13 @@ class Schedule:
             self._store_one()
 
     def _give_up_claim(self, run: StageRun) -> None:
-        """Release the claim: the stage has been stored, or never will be."""
+        """Release the claim of a stage whose result has been stored or never will be."""
         claim, run.claim = run.claim, None
         if claim and self._claims:
             self._claims.release(claim)
 
     def _stop(self, jobs: list[Job]) -> None:
-        """End jobs and wait for their threads; kill tools that take long."""
+        """End jobs and wait for their threads; tools that do not end soon are killed."""
         for job in jobs:
             job.handle.end()
         kills_at = time.monotonic() + _CLEANING_SECONDS
@@ -369,7 +370,7 @@ class Schedule:
             self._keep_or_release(slot)
 
     def _keep_or_release(self, slot: Slot) -> None:
-        # A slot that holds none of the pool's is not kept: a better one may have become free.
+        # The call's own slot is kept only with a slot of the pool: the next one taken may have one.
         if slot.is_own and slot.pool_slot and not self._spare:
             self._spare = slot
         else:
@@ -377,7 +378,7 @@ class Schedule:
 
 
 def _urgency(run: StageRun) -> tuple[int, int]:
-    """A sort key: the most urgent stage is the smallest."""
+    """A sort key by which the most urgent stage comes first."""
     tool = run.stage.tool
     return -tool.priority, -run.number if tool.starts_in_reverse else run.number
 

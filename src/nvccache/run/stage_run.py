@@ -1,6 +1,6 @@
 """The state of one stage of a call: its keys, its result, and the job that is getting the result.
 
-Knows nothing about slots, other processes and the store.
+This module knows nothing about slots, other processes and the store.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class State:
-    """Plain strings: creating an Enum takes as long as importing the rest of this module."""
+    """The states of a stage; plain strings, since an Enum takes as long to create as the rest to import."""
 
     WAITING = "waits for its inputs"
-    READY = "has no result yet"  # a job may be getting one
+    READY = "has no result yet"  # its inputs are known, and a job may be getting its result
     DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """One run of a stage's tool, and what was observed; the intermediates have its outputs."""
+    """One run of a stage's tool, and what was observed; its outputs are in Compile.intermediates."""
 
     completed: Completed
-    log: Log | None = None  # the log of a run on this machine
-    executor: str = ""  # its name for display, if another machine ran the tool
-    was_cached: bool = False  # whether the executor had the result: `completed.cpu` is then the earlier run's
-    in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
-    existed: frozenset[str] = frozenset()  # those of them that existed before
+    log: Log | None = None  # the observer's log, if the tool ran on this machine
+    executor: str = ""  # the executor's name for display, if another machine ran the tool
+    was_cached: bool = False  # whether the executor had the result; `completed.cpu` is of its earlier run
+    in_place: Mapping[str, Signature] = field(default_factory=dict)  # products written without a copy
+    existed: frozenset[str] = frozenset()  # the products in `in_place` that existed before the run
     path_dependence: str = ""  # why the path of its object may have mattered, a clause; see wrappers.py
     wrapper: tuple[str, ...] = ()  # effects of its wrapper, see wrappers.py
 
@@ -55,40 +55,38 @@ class StageRun:
         self.reset()
 
     def reset(self) -> None:
-        """Begin again, as if nothing were known of the stage."""
+        """Return to the initial state, in which nothing is known about the stage's result."""
         self.state = State.WAITING
 
         # Set by find_stage.make_keys.
         self.front_key = ""  # made from the bytes of its inputs; empty for a stage that is not cached
         self.meaning_key = ""  # made from its text without line numbers; empty if it reads no text
-        self.is_keyed_by_meaning = (
-            False  # whether a result without diagnostics is stored under the meaning key
-        )
+        # Whether a result without diagnostics is stored under the meaning key.
+        self.is_keyed_by_meaning = False
         self.components: list[KeyComponent] | None = None  # of the front key
         self.text: tuple[str, ...] = ()  # digests of the preprocessed text that it reads
         self.dated_files: list[str] = []  # files whose date and size are in its keys
 
-        # Its result, and what the record of the call needs to know about it.
-        self.entry: Entry | None = None  # if the result comes from a cache
-        self.tool_run: ToolRun | None = None  # if it comes from a run
+        # The stage's result, and what the record of the call needs to know about it.
+        self.entry: Entry | None = None  # set if the result comes from a cache
+        self.tool_run: ToolRun | None = None  # set if the result comes from a run of the tool
         self.completed: Completed | None = None
         self.input_record: InputRecord | None = None
-        self.contains_id = (
-            False  # whether the result may contain the module id, and so depend on names of products
-        )
+        # Whether the result may contain the module id, and so depend on the names of products.
+        self.contains_id = False
         self.record_name = ""  # the name of the stored result's entry (record.Entry.name)
-        self.reasons_against_record: list[str] = []  # why the call gets no record, clauses
+        self.reasons_against_record: list[str] = []  # clauses that say why the call gets no record
         self.event: StageEvent | None = None  # set when the call has ended
 
-        # Where it comes from.
+        # Where the result comes from.
         self.job: Job | None = None  # the job that is getting its result now
-        self.may_share = True  # whether to wait for other processes that run the same
+        self.may_share = True  # whether to wait for another process that runs the same stage
         self.claim: Claim | None = None
-        self.ran_elsewhere = False  # whether another process ran it
+        self.ran_elsewhere = False  # whether another process ran the stage
         self.started = 0.0  # when its tool first ran or its result was found, by the monotonic clock
         self.slot_number = -1  # the number of the slot in which it ran
         self.stays_here = False  # whether it must not be sent to another machine again
-        self.why_here = ""  # why it ran here although it was sent: a code of the event log
+        self.why_here = ""  # why the stage ran here after it had been sent: a code of the event log
 
     @property
     def is_cached(self) -> bool:
@@ -97,7 +95,7 @@ class StageRun:
 
     @property
     def claim_key(self) -> str:
-        """Names the work: equal for all calls that would run this stage on inputs of the same meaning."""
+        """The name of its claim: equal in all calls that would run this stage on inputs of equal meaning."""
         return self.meaning_key if self.is_keyed_by_meaning else self.front_key
 
     @property
@@ -111,7 +109,7 @@ class StageRun:
 
     @property
     def wrapper_effects(self) -> tuple[str, ...]:
-        """What its run, now or earlier, showed about its wrapper (wrappers.py)."""
+        """What the run that made its result, now or earlier, showed about its wrapper (wrappers.py)."""
         if self.tool_run:
             return self.tool_run.wrapper
         return tuple(self.entry.result.wrapper) if self.entry else ()
@@ -128,10 +126,10 @@ class StageRun:
 
 
 class Executor:
-    """Other machines that run stages; for the main thread of one call."""
+    """Sends stages to other machines; only the main thread of one call uses it."""
 
     def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
-        """A job that runs the stage there, and what releases its reservation; None if it has to run here."""
+        """A job that runs the stage elsewhere, and a function that releases its slot; None to run it here."""
         raise NotImplementedError
 
     def note_end(self, run: StageRun) -> None:
@@ -142,6 +140,6 @@ class Executor:
 
 
 if TYPE_CHECKING:
-    # A job gets a result, on a thread of its own; None if there is none.
+    # What a job does on a thread of its own; returns the stage's result, or None if it got none.
     Work = Callable[[Handle], Entry | ToolRun | None]
     MakeExecutor = Callable[[Compile], Executor]

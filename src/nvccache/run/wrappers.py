@@ -1,25 +1,26 @@
-"""Wrappers of the host compiler, and where objects are written.
+"""Detects wrappers of the host compiler, and decides where objects are written.
 
-A wrapper is a script or program of the user's that starts the compiler, perhaps with more options. The
-compiler's options say what its results may contain. Those that a wrapper adds are learned from its runs: the
-observer's log has the compiler's argv. What a run showed is stored with its result.
+A wrapper is a script or program of the user that starts the compiler, perhaps with more options. What an
+object may contain depends on the compiler's options. Those that a wrapper adds are known only after a run,
+because the observer's log has the compiler's argv. Effects seen in a run are stored with its result:
 
-    PLACES      an option may put line numbers and the working directory into the result, as `-g` does
-    UNKNOWN     the options may be any: the log shows no compiler, several, or one in another directory, or
-                the wrapper itself looked at an intermediate
+    PLACES      an option, such as `-g`, may put line numbers and the working directory into the result
+    UNKNOWN     any option may have been added: the log shows no compiler, several, or one in another
+                directory, or the wrapper itself looked at an intermediate
 
-A pass comes first and shows what to expect; the run of the compile decides (attempt.py, publish_stage.py).
+A pass runs before the compile, and shows what to expect from the wrapper; what counts is what the run of the
+compile shows (attempt.py, publish_stage.py).
 
-The path of an object can matter: to files written next to it (coverage notes, split debug information), to
-paths that it contains, and to scripts that choose options by it. Hence
+The path of an object can affect the result: files such as coverage notes are written next to the object, the
+object may contain paths, and a script may choose options by the path. Therefore
 
-    compilers, plain wrappers   write into the scratch directory: the product appears whole, and no other
-                                process can change it before it is stored
-    any other wrapper           writes in place: with nvcc's path, in nvcc's order, and stored for that path
-                                and directory only
+    compilers, plain wrappers   write into the scratch directory, so that the product appears whole, and no
+                                other process can change it before it is stored
+    any other wrapper           writes in place: to nvcc's path and in nvcc's order; the result is stored for
+                                this path and directory only
 
-For options on nvcc's command line, such effects are known (host.py). If a run in the scratch directory shows
-others, for example from a configuration file, nvcc runs the call.
+Such effects of options on nvcc's command line are known before the run (host.py). If a run in the scratch
+directory shows further ones, for example because of a configuration file, nvcc runs the call.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ if TYPE_CHECKING:
     from nvccache.run.call import Intermediates
 
 PLACES, UNKNOWN = "places", "unknown"
-# Names in an object that derive from its own; other names of intermediates are as random as nvcc's.
+# Names in an object that come from its own name; other names of intermediates are random in nvcc, too.
 _DERIVED_NAME = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 
 
 def mark_wrappers(plan: Plan, environ: Mapping[str, str]) -> Plan:
-    """The plan, in which each stage has the kind of wrapper that it starts; raises OSError."""
+    """The plan, with the kind of wrapper set in each stage that starts one; raises OSError."""
     kinds = {stage.argv[0]: "" for stage in plan.stages if stage.runs_host_compiler}
     kinds = {name: _kind_of(name, environ) for name in kinds}
 
@@ -65,11 +66,11 @@ def mark_wrappers(plan: Plan, environ: Mapping[str, str]) -> Plan:
 
 
 def _kind_of(name: str, environ: Mapping[str, str]) -> str:
-    """The kind of a wrapper: plain if it only starts a compiler with further options."""
+    """The kind of a wrapper: plain if it only starts a compiler with more options; empty for a compiler."""
     if toolchain.is_compiler(name, environ):
         return ""
     started, *options = shell_text.command_started(toolchain.resolve(name, environ.get("PATH", ""))) or [""]
-    # What else a script reads is observed, such as the programs below -B.
+    # Only this reason counts, since the observer shows what else a script reads, such as programs below -B.
     reasons = [(host_options.uncacheable_host_option([option]) or ("",))[0] for option in options]
     if host_options.writes_beside_object(options) or "host_side_output" in reasons:
         return ANY_WRAPPER
@@ -80,7 +81,7 @@ def _kind_of(name: str, environ: Mapping[str, str]) -> str:
 
 
 def effects_of(stage: Stage, argv: Sequence[str], log: Log, intermediates: Sequence[str]) -> tuple[str, ...]:
-    """What a wrapper may have done in this run of a stage; nothing without a wrapper."""
+    """What a wrapper may have done in this run of a stage: PLACES or UNKNOWN or both; empty without one."""
     if not stage.wrapper:
         return ()
     observation = log.read()
@@ -101,19 +102,19 @@ def effects_of(stage: Stage, argv: Sequence[str], log: Log, intermediates: Seque
 
 
 def is_in_place(plan: Plan) -> bool:
-    """Whether objects are written in place."""
+    """Whether objects are written directly to the paths that nvcc uses."""
     compiles = [stage for stage in plan.stages if _objects(stage)]
     return any(stage.wrapper == ANY_WRAPPER or stage.grammar.writes_beside for stage in compiles)
 
 
 def is_left_to_nvcc(plan: Plan) -> bool:
-    """Whether the object is to be discarded, but its path may matter to a wrapper."""
+    """Whether the object goes to /dev/null while its path may matter to a wrapper: nvcc runs such a call."""
     wrapped = any(stage.wrapper for stage in plan.stages if _objects(stage))
     return os.devnull in plan.products and (wrapped or is_in_place(plan))
 
 
 def plan_in_place(plan: Plan) -> Plan:
-    """The plan with objects written in place."""
+    """The plan, changed so that objects are written directly to the paths that nvcc uses."""
     return plan.changed(lambda stage: _in_place(stage) if stage.tool.is_host_compiler else stage)
 
 
@@ -147,9 +148,9 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
 
 
 def unusual_mode(path: str, kind: str, directory: str) -> str:
-    """A clause if an object's mode is not that of a new file, so that a wrapper has set it; else empty.
+    """A clause if the mode of an object is not that of a new file, since a wrapper has set it; else empty.
 
-    Creates a file in `directory`, which must be nvccache's own, to compare with; raises OSError.
+    For comparison, creates a file in `directory`, which must be nvccache's own; raises OSError.
     """
     new = os.path.join(directory, f"{os.path.basename(path)}.new")
     with open(new, "wb"):
@@ -169,9 +170,9 @@ def early_lookup(objects: Iterable[str], existed: Collection[str], observation: 
 
 
 def was_written_by(signatures_then: Mapping[str, Signature], observation: Observation) -> bool:
-    """Whether the stage itself wrote these files: other processes may write to the same paths.
+    """Whether the stage itself wrote these files, since other processes may write to the same paths.
 
-    Each must be a file that a tool was observed to create, unchanged since its signature was taken.
+    A tool must have been observed to create each file, and the file must still have its signature.
     """
     return all(
         signature[:2] in observation.made and signatures.signature_of(path) == signature
@@ -189,7 +190,7 @@ def _objects(stage: Stage) -> list[Output]:
 
 
 def _in_place(stage: Stage) -> Stage:
-    """The stage with nvcc's own argv, if its object is a regular file, or will be one."""
+    """The stage with nvcc's own argv, if its object is a regular file or does not exist yet."""
     argv, outputs = stage.argv, []
     for output in stage.outputs:
         is_written = output in _objects(stage) or stage.grammar.writes_beside
@@ -207,7 +208,7 @@ def _in_place(stage: Stage) -> Stage:
 
 
 def _may_become_file(path: str) -> bool:
-    """Whether this is a regular file or nothing yet; FIFOs and devices are left to nvcc."""
+    """Whether a path is a regular file or does not exist yet; FIFOs and devices are left to nvcc."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
