@@ -1,17 +1,17 @@
-"""Records: the inputs and results of an action, so that it need not run again.
+"""Records: the observed inputs and the results of an action, so that it need not run again.
 
-An action is a call, a stage or a dry run. The front key covers everything that is known before it runs. The
-record of a front key holds entries of observed inputs (input_records.py) and a result, newest first, for the
-last eight states of the files:
+An action is a call or a stage. Its front key is made from everything that is known before it runs. The record
+under a front key has up to eight entries, newest first, for different states of the files. An entry consists
+of its key, the inputs that were observed (input_records.py), and the result:
 
     record-1 <key> <inputs> <result>  <key> <inputs> <result> ...
 
-The format is the same in the cache directory and on a remote. What is only valid on one machine is removed
-before a record is sent, and ignored when one is received: stat signatures, who could read the files, and the
-entries of the cache on which a result rests.
+The format is the same in the cache directory and on remotes. Some fields are only valid on one machine: stat
+signatures, the user who could read the files, and `Result.basis`. They are removed before a record is sent,
+and ignored when one is received.
 
-Front keys decide how widely a result is shared. They are tried from the most widely shared (direct.py for
-calls, find_stage.py for stages). Part of the hot path.
+An action has several front keys, which differ in how widely a result is shared. The key of the most widely
+shared result is tried first (direct.py for calls, find_stage.py for stages). Part of the hot path.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _KIND, _KIND_OF_PRIVATE = "record-1", "private-1"
-_MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, which is used by checkouts in many states
-_MOST_BYTES = 1 << 25  # in a record; the inputs of a TU with 1,600 headers take 300,000
+_MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, which checkouts in many states use
+_MOST_BYTES = 1 << 25  # in a record; the inputs of a TU with 1,600 headers take 300,000 bytes
 _RESULT = sections.Schema(
     "result-2",
     ("outputs", sections.PAIRS),
@@ -56,20 +56,18 @@ class Result:
     def __init__(
         self, outputs: Iterable[tuple[str, str]] = (), stdout: bytes = b"", stderr: bytes = b""
     ) -> None:
-        self.outputs = list(outputs)  # (role, digest); for the roles of a call see direct.py
+        self.outputs = list(outputs)  # (role, digest); direct.py says what the roles of a call are
         self.stdout, self.stderr = stdout, stderr
-        self.seconds = 0.0  # run time of its tools
-        self.cpu = 0.0  # CPU time of its tools in seconds; 0 if unknown
-        self.facts = b""  # of a pass: passes.py
-        # Of a stage: digests of the preprocessed text, whose line numbers a key may leave out.
+        self.seconds = 0.0  # run time of the action's tools
+        self.cpu = 0.0  # CPU time of the action's tools in seconds; 0 if unknown
+        self.facts = b""  # for a pass: what is known about its text (passes.py)
+        # For a stage: digests of the preprocessed texts that it read. Its key may ignore their line numbers.
         self.text: list[str] = []
-        self.wrapper: list[str] = []  # of a stage: effects of a wrapper, see wrappers.py
-        # Of a call: the entries of its depfile, (path, "1" for a system header); the stages that it saves, as
-        # event_line.py writes them; the entries of the cache on which it rests, which are kept as long as the
-        # call's.
+        self.wrapper: list[str] = []  # for a stage: what a wrapper did (wrappers.py)
+        # For a call: the files that its depfile lists, each with "1" if it is a system header.
         self.listed: list[tuple[str, str]] = []
-        self.stages: list[str] = []
-        self.basis: list[str] = []
+        self.stages: list[str] = []  # for a call: its stages, as encoded in the event log
+        self.basis: list[str] = []  # for a call: files of the cache that are kept as long as its record
 
 
 class LookupKey:
@@ -79,7 +77,7 @@ class LookupKey:
 
     def __init__(self, key: str, scope: str = "") -> None:
         self.key = key
-        self.scope = scope  # how widely it is shared; the module that made the key defines the names
+        self.scope = scope  # how widely results are shared: a name that the module of the key defines
 
 
 class Entry:
@@ -99,7 +97,7 @@ class Entry:
         self.input_record = input_record
         self.result = result
         self.key = key  # empty until it is stored
-        self.is_received = is_received  # from a remote, and not in this cache yet
+        self.is_received = is_received  # whether it came from a remote and is not in this cache yet
 
     @property
     def name(self) -> str:
@@ -113,7 +111,7 @@ def find(
     now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Entry | None:
-    """The newest entry whose inputs have not changed."""
+    """The newest entry whose inputs have not changed; None if there is none."""
     return next(valid_entries(lookup_key, cache, now, remote_records), None)
 
 
@@ -123,9 +121,10 @@ def valid_entries(
     now: CurrentState,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Iterator[Entry]:
-    """The entries whose inputs are unchanged, newest first: this cache's, then those of remotes.
+    """The entries whose inputs are unchanged, newest first: those in this cache, then those on remotes.
 
-    `remote_records` gets the records of a front key from remotes; without it they are not queried.
+    `remote_records` returns the records that remotes have under a front key. If it is None, remotes are not
+    queried.
     """
     keys_seen = set()
     for entry in _entries(_parts_here(lookup_key.key, cache), lookup_key, now):
@@ -143,7 +142,7 @@ def valid_entries(
 
 
 def find_private(key: str, cache: Store, now: CurrentState) -> tuple[InputRecord, bytes] | None:
-    """The inputs and content stored by `add_private` in this directory, if the inputs are unchanged."""
+    """The inputs and the content that `add_private` has stored; None if an input has changed."""
     stored = cache.find_record(store.PRIVATE, key)
     if stored is None:
         return None
@@ -157,9 +156,10 @@ def find_private(key: str, cache: Store, now: CurrentState) -> tuple[InputRecord
 
 
 def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, looked_at_ns: int) -> None:
-    """Store what a run has shown. It may contain secrets from a command line, so only this user can read it.
+    """Store content that a process wrote, with the inputs of that process.
 
-    It is never sent.
+    The content may contain secrets from a command line. So only this user can read it, and it is never sent
+    to a remote. The inputs were observed after `looked_at_ns`.
     """
     input_records.forget_unsettled(inputs, looked_at_ns)
     read = input_records.encode(inputs)
@@ -167,7 +167,7 @@ def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, loo
 
 
 def find_by_name(name: str, cache: Store) -> Entry | None:
-    """The entry of this name, if it still exists."""
+    """The entry with this name, or None if it no longer exists."""
     front_key, _, key = name.partition("/")
     parts = [part for part in _parts_here(front_key, cache) if part[0] == key]
     return next(_entries(parts, LookupKey(front_key)), None)
@@ -191,7 +191,7 @@ def adopt(entry: Entry, cache: Store, now: CurrentState) -> None:
 
 
 def take_signatures(inputs: InputRecord, now: CurrentState) -> None:
-    """Update the signatures of valid inputs, so that the next call needs no digests."""
+    """Update the stat signatures of valid inputs, so that the next call need not read the files."""
     inputs.signatures = _settled(now.signatures(inputs.files), now.since_ns)
     inputs.cache_signatures = _settled(now.signatures(inputs.caches), now.since_ns)
     inputs.directory_signatures = [
@@ -204,11 +204,11 @@ def _settled(signed: Iterable[Signature | None], since_ns: int) -> list[Signatur
     return [one if one and signatures.is_settled(one, since_ns) else signatures.UNKNOWN for one in signed]
 
 
-# Sending and receiving records. All raise ValueError for bytes that are not a record.
+# Functions for sending and receiving records. All of them raise ValueError for bytes that are not a record.
 
 
 def without_hints(record: bytes) -> bytes:
-    """A record without what is only valid on one machine."""
+    """A record without the fields that are only valid on one machine."""
     portable = [
         (key, input_records.without_hints(read), _portable(result)) for key, read, result in _parts(record)
     ]
@@ -216,7 +216,7 @@ def without_hints(record: bytes) -> bytes:
 
 
 def merged(ours: bytes, theirs: bytes) -> bytes:
-    """Our entries, followed by theirs that we do not have."""
+    """A record with the entries of `ours`, followed by those that only `theirs` has."""
     here = _parts(ours)
     keys_here = {part[0] for part in here}
     return _joined(
@@ -225,7 +225,7 @@ def merged(ours: bytes, theirs: bytes) -> bytes:
 
 
 def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:
-    """For each entry: its key, its result, and the programs that were run, with their digests."""
+    """The key and the result of each entry, and (path, digest) of each program that ran."""
     return [(key, _decoded(result), input_records.programs_in(read)) for key, read, result in _parts(record)]
 
 
@@ -241,7 +241,7 @@ def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_ENTRIES
 
 
 def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
-    """The key, inputs and result of each entry, not decoded; raises ValueError."""
+    """The key, the encoded inputs and the encoded result of each entry; raises ValueError."""
     packed = sections.unpack(_KIND, record)
     if len(packed) % 3 or len(packed) > 3 * _MOST_ENTRIES_REMOTE:
         raise ValueError("a record is cut short")
@@ -267,7 +267,7 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
 def _entries(
     parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey, now: CurrentState | None = None
 ) -> Iterator[Entry]:
-    """The entries; with `now`, those are left out whose files are known to have changed."""
+    """The decoded entries; if `now` is given, without those for which it knows that a file has changed."""
     for key, read, encoded_result in parts:
         try:
             if now and input_records.is_outdated(read, now):

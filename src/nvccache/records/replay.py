@@ -2,15 +2,16 @@
 
 A replay record is written after a compile or a direct hit. If the same call comes again and no input has
 changed, the launcher (launcher/replay.c) restores the outputs after one stat per input. If a source was
-touched or written again, it compares the content. replay_layout.py draws the record.
+touched or written again, the launcher compares its content. replay_layout.py describes the format.
 
-The launcher looks for a record before it starts Python, and passes its name in `-X nvccache-replay=NAME`: the
-sum of argv, environment and cache directory, as far as they are known without Python. A call that would get
-another name here is not recorded. Without a native launcher, there are no replay records, only direct hits.
+The launcher looks for a record before it starts Python. The name of the record is a checksum of `block_of`:
+argv, some environment variables, and the working and cache directories. The launcher passes this name to
+Python in `-X nvccache-replay=NAME`. If Python computes another name for a call, it writes no replay record.
+Without the native launcher, there are no replay records, only direct hits.
 
-The launcher can check less than Python. A call has no replay record if it depends on a directory listing or,
-behind a wrapper, on what this process inherited, or if its settings require more than an answer. Nor has a
-query with long output, which would be stored twice.
+The launcher can check less than Python. So there is no replay record of a call that depends on a directory
+listing, or on user, limits or standard input, or whose settings require more than an answer, such as a log.
+Nor is there one of a query with long output, which would be stored twice.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ if TYPE_CHECKING:
     from nvccache.records.replay_layout import Strings
     from nvccache.store.store import Store
 
-OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that count as part of the command line
+OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that identify a call, like its command line
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # they locate the cache and the settings file
-MOST_PRODUCTS = 2  # of a call that is replayed, the depfile included
-_MOST_OUTPUT = 1 << 18  # bytes; the dependencies of a TU with 1,600 headers take half of that
-_MOST_SUMMED = 1 << 23  # bytes of all sources, which are read once more here
-_OF_SYSTEM = ("/usr/include", "/usr/lib")  # whose headers are seldom touched
+MOST_PRODUCTS = 2  # that a replayed call can have, the depfile included
+_MOST_OUTPUT = 1 << 18  # bytes on standard output; `nvcc -M` of a TU with 1,600 headers prints half of that
+_MOST_SUMMED = 1 << 23  # bytes of sources that get checksums, for which they are read once more
+_OF_SYSTEM = ("/usr/include", "/usr/lib")  # directories whose headers are seldom touched
 _OF_PROCESS = (facts.HOST, facts.CALLER)  # topics whose answers may change while the machine runs
 
 
 def add_of_process(
     request: Request, input_record: InputRecord, answer: Answer, cache: Store, since_ns: int
 ) -> None:
-    """Record the call of this process, if a launcher has looked for a record of it."""
+    """Write a replay record of this process's call, if a launcher has looked for one."""
     name = sys._xoptions.get("nvccache-replay")
     if not isinstance(name, str):
         return
@@ -71,9 +72,9 @@ def add(
     cache: Store,
     since_ns: int,
 ) -> bool:
-    """Record a call that began at `since_ns`, with the launcher's `argv`.
+    """Write a replay record of a call that began at `since_ns`; `argv` and `name` are the launcher's.
 
-    False if the launcher could not answer it, or could fail to notice that a file changed.
+    Returns False, and writes nothing, if the launcher could not answer the call or could overlook a change.
     """
     config, environ = request.config, request.environ
     if not _can_be_answered(input_record, answer, config, environ):
@@ -99,7 +100,7 @@ def add(
     numbers = (os.geteuid(), os.getegid(), *sorted(os.getgroups()))
     try:
         sections = checks.sections(strings)
-    except struct.error:  # a date set on purpose, centuries from now
+    except struct.error:  # a file has a date that somebody has set to a time centuries from now
         return False
     sections |= {
         "call": block,
@@ -122,13 +123,13 @@ def add(
         "messages_size": len(stderr),
     }
     sections["strings"] = bytes(strings.content)
-    # No lock: nothing depends on a replay record, and taking one costs more than all the rest.
+    # Takes no lock: nothing depends on a replay record, and a lock would take longer than all the rest.
     cache.add_record(store.REPLAY, name, replay_layout.joined(head, sections))
     return True
 
 
 def block_of(argv: Sequence[str], environ: Mapping[str, str], directory: str) -> bytes:
-    """Everything that identifies a call, in the form in which launcher/call.c composes it."""
+    """Everything that identifies a call, in the same form as in launcher/call.c."""
     variables = [f"{name}={environ[name]}" if name in environ else name for name in OF_CALL]
     texts = [argv[0], str(len(argv) - 1), *argv[1:], os.getcwd(), *variables, directory]
     return os.fsencode("\0".join([*texts, ""]))
@@ -137,13 +138,13 @@ def block_of(argv: Sequence[str], environ: Mapping[str, str], directory: str) ->
 def _can_be_answered(
     input_record: InputRecord, answer: Answer, config: Config, environ: Mapping[str, str]
 ) -> bool:
-    """Whether the launcher can check and do everything that this call needs."""
+    """Whether the launcher can check all inputs of this call and do all that the settings require."""
     known = (*input_record.signatures, *input_record.cache_signatures)
     read = {os.path.abspath(path) for path in input_record.files} if input_record.dates else set()
     return not (
         UNKNOWN in known
         or len(input_record.cache_signatures) < len(input_record.caches)
-        # PTX from the user may name sources that are not read, whose dates would not be compared.
+        # PTX from the user can name sources that no tool reads. The launcher would not compare their dates.
         or any(os.path.abspath(path) not in read for path, _ in input_record.dates)
         or input_record.listings
         or any(topic in _OF_PROCESS for topic, _, _ in input_record.machine)
@@ -156,7 +157,7 @@ def _can_be_answered(
 
 
 class _Checks:
-    """The paths that the launcher checks, with the expected state of each, and further variables."""
+    """What the launcher checks: paths with their expected states, and environment variables."""
 
     __slots__ = ("_files", "_folders", "_input_record", "_links", "_since_ns", "_sums", "variables")
 
@@ -179,7 +180,7 @@ class _Checks:
         self._folders.append((directory, UNKNOWN, [state + name]))
 
     def add_search_for_nvcc(self, argv: Sequence[str], request: Request) -> bool:
-        """Add the paths tried in the search for nvcc; False if the search would now find another one."""
+        """Add the paths that the search for nvcc has tried; False if it could now find another nvcc."""
         own = argv[1 : len(argv) - len(request.arguments)]  # the words before nvcc's arguments
         typed, configured, environ = own[-1] if own else "", request.config.nvcc, request.environ
         tried, depends_on_path = real_nvcc.paths_tried(request.nvcc, typed, configured, environ)
@@ -206,7 +207,7 @@ class _Checks:
         return True
 
     def add_base_directory(self, base_dir: str) -> None:
-        """Add what decides which arguments are relative."""
+        """Add the paths that decide which arguments become relative (base_dir.py)."""
         if base_dir == AUTO:
             from nvccache.records.base_dir import repositories_above
 
@@ -218,9 +219,10 @@ class _Checks:
             self._expect(base_dir, ABSENT)
 
     def add_sums(self, nvcc: str) -> None:
-        """Add the sums of sources that may be touched, the latest first, but not of the system's headers.
+        """Add checksums of sources, the last modified first, in case they are touched but not changed.
 
-        Sources whose dates matter get none, so that the launcher compares them by signature alone.
+        Headers of the system and the toolkit get none. Neither do sources whose dates matter, so that the
+        launcher starts Python if they are touched.
         """
         from nvccache.files import keys
 
@@ -242,7 +244,7 @@ class _Checks:
                 left -= len(content)
 
     def _add_file(self, path: str) -> bool:
-        """Add the signature of a file; False if it has changed, or could without changing its signature."""
+        """Add a file's signature; False if the file has changed, or could without changing its signature."""
         if path in self._files:
             return True
         found = signatures.signature_of(path)
@@ -252,7 +254,7 @@ class _Checks:
         return True
 
     def sections(self, strings: Strings) -> dict[str, bytes]:
-        """Raises struct.error if a number does not fit."""
+        """The sections that state what to check; raises struct.error if a number does not fit."""
         from nvccache.records.replay_layout import FORMATS
 
         def add(path: str) -> int:
@@ -280,7 +282,7 @@ class _Checks:
 
 
 def _content_of(path: str, signature: Signature) -> bytes | None:
-    """The content of a file that still has this signature; None for a link: the launcher reads none."""
+    """The content of a file; None if its signature has changed, or if it is a link."""
     try:
         descriptor = os.open(path, untrusted.FILE)
         try:
@@ -303,7 +305,7 @@ def _split(path: bytes) -> tuple[bytes, bytes]:
 
 
 def _variables(recorded: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
-    """The names of the relevant variables, sorted; and prefixes with which no other variable may be set."""
+    """The sorted names of the variables to compare, and prefixes that no other variable may have."""
     prefixes = [*environment.OWN, *(name[:-1] for name in recorded if name[-1:] == WHOLE)]
     names = {name for name in recorded if name[-1:] != WHOLE and not name.startswith(environment.OWN)}
     names |= {
@@ -320,7 +322,7 @@ def _entries(names: Iterable[bytes], environ: Mapping[str, str]) -> bytes:
 
 
 def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
-    """The files to restore, the depfile first; None if a blob is missing or only stored compressed."""
+    """The section of files to restore, the depfile first; None if a blob is missing or compressed."""
     from nvccache.files import keys
     from nvccache.records.replay_layout import FORMATS
 
@@ -341,7 +343,7 @@ def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
 
 
 def _standard_output(answer: Answer, cache: Store) -> bytes | None:
-    """The text for standard output; None if it is long or no longer in the cache."""
+    """The text for standard output; None if it is too long or no longer in the cache."""
     for destination, digest, _ in answer.products:
         if destination == STANDARD_OUTPUT:
             content = cache.read_blob(digest)
@@ -350,7 +352,7 @@ def _standard_output(answer: Answer, cache: Store) -> bytes | None:
 
 
 def _event_line(answer: Answer) -> bytes:
-    """The part of an event that is the same for each replay."""
+    """The part of the event log's line that is the same for each replay of the call."""
     event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
     event.directory, event.sources = os.getcwd(), answer.sources
     event.product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")

@@ -1,23 +1,23 @@
 """The layout of a replay record, which Python writes and the launcher, written in C, reads.
 
     head        struct replay_head: magic, checksum, table of sections
-    call        all that identifies the call, compared byte for byte: its sum names the record
+    call        what identifies the call, compared byte for byte; its checksum is the record's name
     strings     NUL-terminated, the first one empty; other sections refer to them by offset
-    directories strings; directories that hold the `files`
-    files       struct replay_file, grouped by directory: their signatures (signatures.py), and sums of those
-                that may be touched
+    directories strings: the directories of the `files`
+    files       struct replay_file, grouped by directory: stat signatures (signatures.py) of the files, and
+                checksums of files that may be touched
     folders     struct replay_folder: directories in which names were looked up, with their signatures
-    names       struct replay_name, in the order of the folders: these names, and the states (presence.py)
-                that they must have if the folder's signature has changed
-    plain       strings; directories that must not be links
-    links       pairs of strings: a path, and the path it must resolve to
-    variables   strings, sorted: the names of relevant variables, and of all NVCCACHE_ variables set
+    names       struct replay_name, in the order of the folders: the names that were looked up, and the
+                states (presence.py) that they must have if the folder's signature has changed
+    plain       strings: directories that must not be links
+    links       pairs of strings: a path, and the path to which it must resolve
+    variables   strings, sorted: names of the variables to compare, and of all NVCCACHE_ variables set
     prefixes    strings: no other variables with these prefixes may be set
     reader      numbers: effective user and group, then the supplementary groups, sorted
-    products    struct replay_product, in the order of restoring
+    products    struct replay_product, in the order in which they are restored
 
-Sections are aligned to 8 bytes. Numbers have native byte order: records are only read on the same machine.
-`src/native/generate_native_header.py` generates the C header. Part of the hot path of direct hits.
+Sections are aligned to 8 bytes. Numbers have native byte order, because only the machine that wrote a record
+reads it. `src/native/generate_native_header.py` generates the C header. Part of the hot path of direct hits.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 MAGIC = b"replay17"
 SUM = 16  # bytes of XXH3 in canonical form
 SUMMED_FROM = len(MAGIC) + SUM
-# Fields of the structures: a name and a format code of `struct`, ordered so that there is no padding.
+# Fields of the structures, in an order that needs no padding: a name, and a format code of `struct`.
 HEAD = (
     ("magic", "8s"),
-    ("sum", f"{SUM}s"),  # of all that follows this field
-    ("size", "Q"),  # of the whole record, bytes
-    ("environment", f"{SUM}s"),  # sum of the variables, each `NAME=VALUE`, or `NAME` if unset
-    ("boot", "I"),  # string: the boot during which facts about the machine were recorded; or empty
-    ("event", "I"),  # string of a stored length: event_line.end_of_line
+    ("sum", f"{SUM}s"),  # checksum of everything after this field
+    ("size", "Q"),  # of the whole record, in bytes
+    ("environment", f"{SUM}s"),  # checksum of the variables, each `NAME=VALUE`, or `NAME` if unset
+    ("boot", "I"),  # string: the id of the boot, or empty if the call does not depend on the machine
+    ("event", "I"),  # string, whose length is the next field: event_line.end_of_line
     ("event_size", "I"),
     ("is_query", "I"),  # 1 if the call compiles nothing
-    ("output", "I"),  # string of a stored length: standard output, then standard error
+    ("output", "I"),  # string, whose length is the next field: standard output
     ("output_size", "I"),
-    ("messages", "I"),
+    ("messages", "I"),  # string, whose length is the next field: standard error
     ("messages_size", "I"),
 )
 SIGNATURE = (
@@ -56,19 +56,19 @@ SIGNATURE = (
 SIGNED = "".join(code for _, code in SIGNATURE)
 FILE = (
     ("signature", SIGNED),
-    ("sum", f"{SUM}s"),  # of the content, which may be compared if the signature has changed; or zeros
+    ("sum", f"{SUM}s"),  # checksum to compare if the signature has changed; zeros if no change is allowed
     ("name", "I"),  # string
     ("directory", "I"),  # index
 )
-FOLDER = (("signature", SIGNED), ("path", "I"), ("names", "I"))  # string; number of names
-NAME = (("name", "I"), ("state", "I"))  # string; character
+FOLDER = (("signature", SIGNED), ("path", "I"), ("names", "I"))  # `path` is a string, `names` a number
+NAME = (("name", "I"), ("state", "I"))  # `name` is a string, `state` a character
 PRODUCT = (
-    ("sum", f"{SUM}s"),  # of the content
-    ("size", "Q"),  # of the content, bytes
+    ("sum", f"{SUM}s"),  # checksum of the content
+    ("size", "Q"),  # of the content, in bytes
     ("path", "I"),  # string: the destination, as typed
-    ("blob", "I"),  # string: its name in the bucket of blobs; empty if the content is a string
-    ("content", "I"),  # string of this size
-    ("unlink_first", "I"),  # 1 if an existing file is replaced
+    ("blob", "I"),  # string: the digest of a blob with the content, or empty
+    ("content", "I"),  # string of `size` bytes: the content, if it is not in a blob
+    ("unlink_first", "I"),  # 1 if an existing file is unlinked first
 )
 STRUCTURES = {
     "head": HEAD,
@@ -79,8 +79,8 @@ STRUCTURES = {
     "product": PRODUCT,
 }
 FORMATS = {name: struct.Struct("=" + "".join(code for _, code in row)) for name, row in STRUCTURES.items()}
-# The bytes of an element of each section: a byte, a number (plain, or the offset of a string), a pair of
-# them, or a structure.
+# The size of an element of each section, in bytes. An element is a byte, a number or the offset of a string
+# (4 bytes), a pair of offsets, or a structure.
 SECTIONS = {
     "call": 1,
     "strings": 1,
@@ -108,7 +108,7 @@ class Strings:
         self._at = {b"": 0}
 
     def add(self, text: bytes) -> int:
-        """The offset of a string; to read one that contains NUL, its length must be stored, too."""
+        """Add a string, and return its offset. If the string can contain NUL, store its length, too."""
         at = self._at.get(text)
         if at is None:
             at = self._at[text] = len(self.content)
@@ -116,13 +116,13 @@ class Strings:
         return at
 
     def add_all(self, texts: Iterable[bytes]) -> bytes:
-        """A section of strings."""
+        """Add strings, and return a section of their offsets."""
         found = list(map(self.add, texts))
         return struct.pack(f"={len(found)}I", *found)
 
 
 def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> bytes:
-    """The whole record; `head` lacks the fields that are computed here."""
+    """The whole record. `head` contains only the fields that are not computed here."""
     from nvccache.files import keys
 
     at = FORMATS["head"].size + _TABLE.size
@@ -141,7 +141,7 @@ def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> by
 
 
 def blobs_in(record: bytes) -> list[str]:
-    """The digests of the blobs that a record restores; raises ValueError unless it is undamaged."""
+    """The digests of the blobs that a record restores; raises ValueError for a damaged record."""
     from nvccache.files import keys
 
     is_whole = record.startswith(MAGIC + keys.sum_bytes(record[SUMMED_FROM:]))

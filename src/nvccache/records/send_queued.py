@@ -2,12 +2,12 @@
 
     python -m nvccache.records.send_queued DIRECTORY LOCK
 
-A call that has published something starts it (remote/uploads.py) and hands it the descriptor of a lock. It
-sends everything queued to one remote after the other, waits a moment for more, and ends. `nvccache remote
-push` does the same in the foreground.
+A call that has queued something starts the uploader (remote/uploads.py), and passes it the descriptor of a
+lock. The uploader sends what is queued for one remote after the other, waits a moment for more, and ends.
+`nvccache remote push` does the same in the foreground.
 
-Whatever a queue names, only blobs and records are sent, each sealed under its bucket and key
-(remote/envelope.py).
+Only blobs and records are sent, even if a queue names other files of the cache. Each is sealed with its
+bucket and key (remote/envelope.py).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from nvccache.values import dataclass
 _NICE = 10
 _LINGER_SECONDS = 1.0
 _POLL_SECONDS = 0.1
-_ANSWER_SECONDS = 60.0  # no call waits for it, and a large object takes long on a slow line
-_STALL_SECONDS = 90.0  # without a finished item: a request to a very slow server may never end
+_ANSWER_SECONDS = 60.0  # for a request; no call waits for it, and a large object takes long on a slow line
+_STALL_SECONDS = 90.0  # without a finished item until a remote is given up: a request may never end
 _AT_ONCE = 6  # concurrent requests
 
 
@@ -50,14 +50,14 @@ class Sender:
     _root: Directory
     _remote: Remote
     _environ: Mapping[str, str]
-    objects: int = 0  # sent
+    objects: int = 0  # the number of objects sent
     bytes: int = 0
     refused: int = 0  # items that failed although the remote works; not tried again
-    fault: ServiceError | None = None  # the remote's; it ended the work
+    fault: ServiceError | None = None  # the error of the remote after which nothing more is sent
     _service: Service | None = None
 
     def has_more(self) -> bool:
-        """Whether there is something to send, and it may be sent."""
+        """Whether something is queued for the remote, and the remote has not failed."""
         return not self.fault and bool(uploads.queued(self._root, self._remote.identity))
 
     def log_line(self) -> str:
@@ -69,20 +69,23 @@ class Sender:
         return f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"
 
     def send_pending(self) -> bool:
-        """Send until the queue is empty or the remote fails; False if it was empty. Raises OSError."""
+        """Send until the queue is empty or the remote fails; False if there was nothing to send.
+
+        Raises OSError.
+        """
         uploads.remove_stale(self._root, self._remote.identity)
         is_any = False
         while self.has_more():
             is_any = True
-            # The newest first: an object that never gets through a slow line does not block later ones.
+            # The newest items are sent first, so that an old one that always times out does not block them.
             items = uploads.queued(self._root, self._remote.identity)[::-1]
-            # Records refer to blobs: they come last.
+            # Records are sent after the blobs to which they refer.
             for is_record in (False, True):
                 self._send_all([item for item in items if (item[0] == store.RECORD) == is_record])
         return is_any
 
     def _send_all(self, items: Sequence[Item]) -> None:
-        """Send items, and remove from the queue those that are done: all, unless the remote fails."""
+        """Send items. Remove each from the queue, even if it could not be sent, unless the remote fails."""
         if not items or self.fault:
             return
         waiting = deque(items)
@@ -96,7 +99,7 @@ class Sender:
         try:
             self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
             for _ in range(min(_AT_ONCE, len(items))):
-                # No ThreadPool, which needs /dev/shm. Daemons: the process can end before a request does.
+                # A ThreadPool would need /dev/shm. The process does not wait for daemon threads to end.
                 threading.Thread(target=send_waiting, daemon=True).start()
             for _ in items:
                 item, size, error = results.get(timeout=_STALL_SECONDS)
@@ -115,7 +118,7 @@ class Sender:
             waiting.clear()
 
     def _attempt(self, item: Item) -> tuple[Item, int, Exception | None]:
-        """The item, with the number of bytes sent or the error."""
+        """Send an item. Returns the item with the number of bytes sent, or with 0 and the error."""
         if self.fault:
             return item, 0, self.fault
         assert self._service
@@ -123,25 +126,27 @@ class Sender:
             return item, send(item, Store(self._root, is_readonly=True), self._service), None
         except Exception as error:
             if _is_of_remote(error):
-                self.fault = error  # so that no further items begin
+                self.fault = error  # so that no further items are sent
             return item, 0, error
 
 
 def _is_of_remote(error: Exception) -> TypeGuard[ServiceError]:
-    """Whether the remote as a whole failed, not one object."""
+    """Whether the remote as a whole has failed, and not only one object."""
     return isinstance(error, ServiceError) and error.word != "broken"
 
 
 def send(item: Item, cache: Store, service: Service) -> int:
-    """Send an item; returns the bytes sent, 0 if it is no longer in the cache. Raises ServiceError."""
+    """Send an item; returns the number of bytes sent, 0 if it is no longer in the cache.
+
+    Raises ServiceError.
+    """
     body, name = body_of(item, cache), envelope.name_of(*item)
     if body is None:
         return 0
     if item[0] == store.RECORD:
         theirs = service.get(name, envelope.max_sealed_size(LARGEST))
-        with contextlib.suppress(ValueError):  # theirs is damaged, or not a record
-            # Others may write the same record at this moment: then what one of us adds is lost, and will be a
-            # miss.
+        with contextlib.suppress(ValueError):  # the remote's object is damaged, or not a record
+            # If another machine sends the same record at this moment, the entries of one of them are lost.
             body = record.merged(body, envelope.unseal(theirs, *item, LARGEST) if theirs else body)
     content = envelope.seal(*item, body)
     service.put(name, content)
@@ -164,7 +169,7 @@ def body_of(item: Item, cache: Store) -> bytes | None:
 
 
 def main(arguments: list[str]) -> None:
-    """Send what is queued now and meanwhile, with the settings of the environment."""
+    """Send what is queued, and what calls queue while this runs, with the settings of the environment."""
     path, descriptor = arguments
     with contextlib.suppress(OSError):
         os.nice(_NICE)
@@ -177,7 +182,7 @@ def main(arguments: list[str]) -> None:
     lock: int | None = int(descriptor)
     with contextlib.suppress(OSError, StoreError):
         while lock is not None:
-            # A build's next call is about to queue more, and would start another uploader.
+            # The next call of a build will queue more, and would have to start another uploader.
             quiet_since = time.monotonic()
             while time.monotonic() < quiet_since + _LINGER_SECONDS and any(
                 not each.fault for each in senders
@@ -186,7 +191,7 @@ def main(arguments: list[str]) -> None:
                     quiet_since = time.monotonic()
                 time.sleep(_POLL_SECONDS)
             flock.release(lock)
-            # A call that found the lock held has started no uploader: look at the queue once more.
+            # A call that queued something while the lock was held has started no uploader, so look once more.
             lock = uploads.take_lock(root) if any(each.has_more() for each in senders) else None
     log.write(settings.log, *filter(None, [each.log_line() for each in senders]))
 
@@ -195,4 +200,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     finally:
-        os._exit(0)  # without joining threads that wait for a hanging server
+        os._exit(0)  # does not wait for threads whose server may never answer

@@ -1,8 +1,8 @@
 """A cache directory with remotes, which are queried for what the directory lacks.
 
-Not part of the hot path: only created if NVCCACHE_REMOTE is set and the cache directory does not answer a
-call. Remotes are not trusted: a blob must match its digest, a record must decode, and anything else counts as
-absent. remote/ decides how a remote is queried, and for how long.
+Not part of the hot path, since it is only used if NVCCACHE_REMOTE is set and the cache directory does not
+answer a call. Remotes are not trusted: a blob that does not match its digest counts as absent, and so does a
+record that cannot be decoded. The package remote/ decides how a remote is queried, and for how long.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from nvccache.store.directory import Directory
 
 LARGEST = 256 << 20  # bytes of an item on a remote; the device code of a large library has tens of MiB
-# The first byte of a blob on a remote: whether the sender stores it compressed.
+# The first byte of a blob on a remote says whether its sender, and thus its receiver, stores it compressed.
 RAW, COMPRESSED = b"r", b"c"
 
 _SECONDS = 2.0  # how long a call waits for all its remotes together
 
 
 class TieredStore(Store):
-    """A store whose blobs may also be on remotes, for one call; thread-safe.
+    """The store of one call, whose blobs may also be on remotes. Thread-safe.
 
-    Records of remotes are only queried on request, since that takes a while; some callers do other work
-    meanwhile.
+    Remotes are queried for records only if a caller requests it, because a query takes a while. Some callers
+    do other work meanwhile.
     """
 
     __slots__ = ("_tier",)
@@ -42,11 +42,11 @@ class TieredStore(Store):
         self._tier = tier
 
     def has_blob(self, digest: str) -> bool:
-        """Whether a blob is available; it is copied here, since servers delete them by age."""
+        """Whether a blob is available. A blob on a remote is copied here, since servers delete by age."""
         return super().has_blob(digest) or self.read_blob(digest) is not None
 
     def read_blob(self, digest: str) -> bytes | None:
-        """The content with this digest; it is copied here."""
+        """The content with this digest, or None. A blob on a remote is copied into this cache."""
         content = super().read_blob(digest)
         if content is not None:
             return content
@@ -54,24 +54,24 @@ class TieredStore(Store):
             try:
                 content, compress = opened_blob(received, digest)
             except ValueError:
-                self._tier.note_broken()  # another remote may have it undamaged
+                self._tier.note_broken()  # another remote may have an undamaged one
             else:
                 self.add_blob(digest, content, compress, is_received=True)
                 return content
         return None
 
     def read_blobs(self, digests: Iterable[str]) -> Iterator[bytes | None]:
-        """The same for several blobs, which are requested at once."""
+        """The contents of several blobs, which are all requested from remotes at the same time."""
         wanted, is_here = list(digests), super().has_blob
         self._tier.prefetch([(store.BLOB, digest, LARGEST) for digest in wanted if not is_here(digest)])
         return super().read_blobs(wanted)
 
     def prefetch_records(self, front_keys: Iterable[str]) -> None:
-        """Start fetching records that will be needed, all at once."""
+        """Start to fetch records that will be needed, all at the same time."""
         self._tier.prefetch([(store.RECORD, key, store.LARGEST_RECORD) for key in front_keys])
 
     def remote_records(self, front_key: str) -> Iterator[bytes]:
-        """The records of each remote under a front key, in the order of the settings."""
+        """The records that remotes have under a front key, in the order of the remotes in the settings."""
         for received in self._tier.each(store.RECORD, front_key, store.LARGEST_RECORD):
             try:
                 yield record.without_hints(received)
@@ -91,7 +91,7 @@ class TieredStore(Store):
 
 
 def configured(directory: Directory, config: Config, environ: Mapping[str, str]) -> TieredStore:
-    """The cache directory with the remotes of the settings."""
+    """The store for a cache directory, with the remotes that the settings name."""
     from nvccache import log, remote_url
     from nvccache.remote.tier import Tier
 
@@ -102,7 +102,7 @@ def configured(directory: Directory, config: Config, environ: Mapping[str, str])
 
 def opened_blob(received: bytes, digest: str) -> tuple[bytes, bool]:
     """The content of a received blob, and whether to store it compressed; raises ValueError."""
-    content = received[1:]  # sliced once: it may be large
+    content = received[1:]  # sliced only once, since it may be large
     if received[:1] not in (RAW, COMPRESSED) or keys.digest_bytes(content) != digest:
         raise ValueError("its digest does not match")
     return content, received[:1] == COMPRESSED
