@@ -1,6 +1,7 @@
 """Builds a plan from a transcript: the stages, and the files that flow between them.
 
-Edges are found by file name, never by position: an edge is a file that an earlier command writes.
+A stage depends on each earlier stage that writes a file which it reads. Files are recognized by their names,
+never by the position of a command or argument, which changes with releases of nvcc.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from nvccache.values import replace
 
 _APPENDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage appends to if they exist
 _IDENTIFIER = "-D__NV_MODULE_ID="
-_INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are included as C text
+_INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that other C text includes
 
 
 def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan | Bypass:
@@ -38,7 +39,7 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
     steps: list[Stage | DependencyFile] = []
     preprocessed: list[str] = []
     versions = _Versions()
-    products: dict[str, str] = {}  # nvcc's path -> the path that a stage writes
+    products: dict[str, str] = {}  # path in nvcc's command -> the path that the stage writes
     for step in transcript.steps:
         if isinstance(step, Command):
             stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), products))
@@ -56,13 +57,13 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
 
 
 class _Versions:
-    """Renames a file to which several nvlinks append: each of them gets a file of its own."""
+    """Renames the file to which several nvlink commands append, so that each writes a file of its own."""
 
     def __init__(self) -> None:
-        self._latest: dict[str, str] = {}  # nvcc's path -> the path of the latest version
+        self._latest: dict[str, str] = {}  # path in nvcc's command -> the path of the latest version
 
     def rename(self, command: Command) -> Command:
-        """The command with the paths of the latest versions."""
+        """The command, in which nvcc's paths are replaced by those of the latest versions."""
         argv = command.argv
         for name, latest in self._latest.items():
             argv = tuple(token.replace(name, latest) for token in argv)
@@ -133,7 +134,9 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
 
 
 def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
-    """The command, changed to read the module id where nvcc's command would write it."""
+    """The command, without the option that makes the tool write the module id's file instead of reading
+    it.
+    """
     names_id = "module id" in grammar.names.values()
     return [token for token in argv if token != GENERATES_ID] if names_id else argv
 
@@ -141,7 +144,8 @@ def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
 def _output(role: str, path: str, scratch: str, number: int) -> Output:
     if path.startswith(scratch + "/"):
         return Output(role, path)
-    # It is not written directly to its destination: another process could change it before it is stored.
+    # A tool does not write a product directly to its destination, since another process could change the file
+    # there before it is stored.
     return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
 
 
@@ -156,7 +160,7 @@ def _beside(product: Output, argv: Sequence[str]) -> list[Output]:
 
 
 def _reading_product(piece: Piece, products: Mapping[str, str]) -> Piece:
-    """The argument, as an input if it names an earlier stage's product, such as PTX that ptxas checks."""
+    """The argument, turned into an input if it names an earlier stage's product (PTX that ptxas checks)."""
     if piece.use == PLAIN:
         for name in _possible_files(piece.prefix):
             if name in products:
@@ -172,9 +176,9 @@ def _possible_files(token: str) -> list[str]:
 
 
 def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]:
-    """For each intermediate, those that it includes, directly or indirectly.
+    """For each intermediate, the intermediates that it includes, directly or indirectly.
 
-    The output of an unknown command may include any text written before.
+    An intermediate that no known stage writes may include any text that was written before it is read.
     """
     direct: dict[str, tuple[str, ...]] = {}
     written: dict[str, None] = {}
@@ -188,7 +192,8 @@ def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]
         texts += [output.path for output in stage.outputs if output.role in _INCLUDED]
         mentioned = tuple(f"{scratch}/{name}" for name in stage.mentions)
         for output in stage.outputs:
-            # cudafe++'s C++ text includes the stub; the stub, written by cicc, includes the fatbin's text.
+            # The C++ text that cudafe++ writes includes the stub. The stub, which cicc writes, includes the
+            # fatbinary as C text.
             if output.role in ("cudafe1.cpp", "stub"):
                 direct[output.path] = mentioned
     included = dict(direct)
@@ -201,7 +206,7 @@ def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]
 
 
 def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """For each intermediate, the products that it flows into."""
+    """For each intermediate, the products that depend on it."""
     flows: dict[str, set[str]] = {}
     for stage in reversed(stages):
         ends = {output.destination for output in stage.outputs if output.destination}
@@ -216,14 +221,15 @@ def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> 
 
 
 def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> Bypass | None:
-    """The first reason why the plan is wrong: every input and every product needs a producer."""
+    """Why the plan cannot be used, or None. For example, no command writes an input or a product."""
     stages = plan.stages
     if invocation.mode == "cuda":
         return Bypass("preprocessed_product", "--cuda")
     problem = _problem_of_flow(stages, plan.included)
     if problem:
         return problem
-    # From a source without device code nvcc makes an object, and drops it if PTX or the like was requested.
+    # For a source without device code, such as a .cpp file, nvcc compiles an object even if PTX was
+    # requested, and then does not keep it.
     if not any(
         stage.grammar.is_cached
         and not stage.is_preprocessor
@@ -237,7 +243,7 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     if may_write_them and writes_dependencies != (invocation.dependencies is not None):
         return Bypass("unexplained", "dependency file")
     wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
-    # A stage with unknown outputs may write it.
+    # A stage whose outputs are unknown may write any file that its arguments name.
     wanted += [
         token
         for stage in stages
@@ -250,7 +256,7 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     for token in (token for stage in stages for token in stage.argv if token.startswith(_IDENTIFIER)):
         if re.sub(r"\W", "_", plan.scratch) in token or "tmpxft_" in token:
             return Bypass("names_temporary_file", token)
-    # Only the scratch directory is removed after a call.
+    # nvccache removes only the scratch directory after a call, so nvcc must not remove other files.
     others = [path for path in transcript.removed if not path.startswith(plan.scratch + "/")]
     if others:
         return Bypass("unexplained", f"nvcc removes {others[0]}")
@@ -269,7 +275,7 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
                 return Bypass(
                     "unexplained", f"the content of {min(needed & (written - readable))} is not kept"
                 )
-            readable |= needed  # it may read or write any file it names
+            readable |= needed  # an unknown command may read or write any file that it names
             objects = {path for option, path in pairwise(stage.argv) if option == "-o" and path in needed}
             if objects & written:
                 return Bypass("same_base_name", os.path.basename(min(objects & written)))

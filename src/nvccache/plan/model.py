@@ -1,4 +1,4 @@
-"""The types of a plan: stages, their inputs and outputs in nvcc's order, and their names; see build.py."""
+"""The types of a plan, which build.py creates: stages in nvcc's order, with their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from nvccache.plan.stages import tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
 from nvccache.values import dataclass, replace
 
-# Kinds of wrappers: a script of `exec COMPILER words "$@"`, and any other.
+# Kinds of wrappers: a script that only runs `exec COMPILER OPTIONS "$@"`, and any other wrapper.
 PLAIN_WRAPPER, ANY_WRAPPER = "plain", "any"
-APPENDED = "+"  # suffix of an output that a stage appends to
+APPENDED = "+"  # added to the name of a file for each stage that appends to it
 _ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 
 
@@ -21,12 +21,12 @@ class Output:
 
     role: str
     path: str
-    destination: str = ""  # where the user wants it
-    begins_as: str = ""  # the intermediate that is first copied there, since the stage appends to it
+    destination: str = ""  # where the user requested the file; empty for an intermediate
+    begins_as: str = ""  # an intermediate that is copied to `path` before the stage appends to it
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the tool writes it directly to its destination, see run/wrappers.py."""
+        """Whether the tool writes the file directly to its destination; run/wrappers.py says when."""
         return self.path == self.destination
 
 
@@ -36,13 +36,13 @@ class Stage:
 
     grammar: Grammar
     argv: tuple[str, ...]  # as run
-    key_argv: tuple[str, ...]  # the same with roles instead of the names of intermediates
+    key_argv: tuple[str, ...]  # `argv` with roles instead of the names of intermediates
     inputs: tuple[str, ...]  # intermediate files, in the order of the command line
     outputs: tuple[Output, ...]
-    mentions: tuple[str, ...]  # base names of files that an output will include
+    mentions: tuple[str, ...]  # base names of files that an output includes
     names: tuple[tuple[str, str], ...]  # (role, value)
     possible_files: tuple[str, ...]  # arguments that are inputs if files of these names exist
-    wrapper: str = ""  # the kind of wrapper that it starts instead of the host compiler itself
+    wrapper: str = ""  # the kind of wrapper that starts the host compiler; empty if there is none
 
     @property
     def kind(self) -> str:
@@ -63,12 +63,12 @@ class Stage:
 
     @property
     def runs_host_compiler(self) -> bool:
-        """Whether it starts the host compiler, or a wrapper; not for host links, which are never cached."""
+        """Whether it starts the host compiler or a wrapper; False for host links, which are never cached."""
         return self.is_preprocessor or self.tool.is_host_compiler
 
     @property
     def kept_outputs(self) -> list[Output]:
-        """The outputs that a later stage reads, and products."""
+        """The products, and the intermediates that a later stage reads."""
         return [output for output in self.outputs if output.role not in self.grammar.unread]
 
     def output(self, role: str) -> Output | None:
@@ -80,7 +80,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class DependencyFile:
-    """A step that writes the depfile from the line markers of these preprocessed files."""
+    """The step that writes the depfile from the line markers in the `preprocessed` files."""
 
     path: str
     preprocessed: tuple[str, ...]
@@ -92,7 +92,7 @@ class Plan:
 
     steps: tuple[Stage | DependencyFile, ...]
     included: dict[str, tuple[str, ...]]  # intermediate -> the intermediates it includes
-    destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
+    destinations: dict[str, tuple[str, ...]]  # intermediate -> the products that depend on it
     scratch: str
 
     @property
@@ -105,7 +105,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def end_of_passes(self, number: int) -> int:
-        """Where the passes end that may run before a step: at the next stage that stays in order."""
+        """The index of the next step after `number` that stays in order, for which later passes wait."""
         for at, step in enumerate(self.steps[number + 1 :], number + 1):
             if isinstance(step, Stage) and step.grammar.stays_in_order:
                 return at
@@ -128,7 +128,8 @@ def architecture_of(stage: Stage, stages: Iterable[Stage]) -> str:
     architecture = architecture_option(stage)
     if architecture or not stage.is_preprocessor:
         return architecture
-    # For a pass, that of the stage that reads it: its macro is the same for compute_90 and compute_90a.
+    # A pass has the architecture of the stage that reads its output, since __CUDA_ARCH__ is the same for
+    # compute_90 and compute_90a.
     written = {output.path for output in stage.outputs}
     readers = [other for other in stages if not written.isdisjoint(other.inputs)]
     return next(filter(None, map(architecture_option, readers)), "")

@@ -1,7 +1,7 @@
-"""The components of a stage's key: all that is known before it runs.
+"""The components of a stage's key: everything that its result depends on and that is known before the run.
 
-Whatever else its tool reads and queries is observed when it runs, and stored as an input record
-(stage_inputs.py). A superfluous component costs hits, but is never wrong.
+Whatever else the tool reads and queries is observed while it runs, and stored as an input record
+(stage_inputs.py). A superfluous component prevents hits, but never causes a wrong one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 MODULE_IDS = "module ids"
-_FORBIDDEN = "forbidden"  # instead of a digest
-# The role of a name that occurs only in messages (on 13.0 PTX, stubs and C++ text are the same).
+_FORBIDDEN = "forbidden"  # stands for the digest of a file that cannot be read
+# The role of the source's name, which affects only messages (tried on CUDA 13.0: PTX, stubs and C++ text do
+# not depend on it).
 _SOURCE_NAME = "source name"
 
 
@@ -37,8 +38,8 @@ def of_stage(
     """Everything a stage's result depends on, except what only running it reveals.
 
     `input_digests` are the digests of the intermediates that it reads or includes, in a fixed order;
-    `dated_files` are files whose date and size affect the result; `module_ids` occur in its inputs, but are
-    left out of their digests. Raises OSError if its tool or one of its files cannot be read.
+    `dated_files` are files whose date and size affect the result; `module_ids` are the ids in its inputs,
+    which the digests leave out. Raises OSError if its tool or one of its files cannot be read.
     """
     program = toolchain.program_of(stage.argv[0], environ)
     is_known = is_known_by_content(stage, program)
@@ -51,13 +52,14 @@ def of_stage(
         ("files", tuple(_file_parts(stage))),
     ]
     if is_known:
-        # A record names libraries of the toolkit that was used: another one must have the same libraries.
+        # A record contains the paths of the libraries that the tool loaded. A copy of the tool in another
+        # directory may load others.
         own = loader.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
     if module_ids:
         found.append((MODULE_IDS, tuple(module_ids)))
     if stage.grammar.sees_directory:
-        # Compilers take the name of the working directory from PWD if that is correct.
+        # Compilers take the name of the working directory from PWD if that variable is correct.
         found.append(("directory", (cwd, environ.get("PWD", ""))))
     if stage.grammar.sees_names:
         found.append(("names", tuple(_visible_names(stage))))
@@ -67,7 +69,7 @@ def of_stage(
 
 
 def _visible_names(stage: Stage) -> list[str]:
-    """The base names of intermediates, and the path of a product that the tool writes directly."""
+    """The names that outputs may contain: base names, or the path of a product that is written in place."""
     names = [os.path.basename(path) for path in stage.inputs]
     for output in stage.outputs if stage.grammar.sees_output_names else ():
         names.append(output.path if output.is_in_place else os.path.basename(output.path))
@@ -75,9 +77,9 @@ def _visible_names(stage: Stage) -> list[str]:
 
 
 def is_known_by_content(stage: Stage, program: str) -> bool:
-    """Whether keys identify a stage's tool by content, wherever it is. Raises OSError.
+    """Whether keys identify a stage's tool by its content alone, not by its path. Raises OSError.
 
-    Not a script, nor a tool that finds files relative to itself.
+    A script, or a tool that finds files relative to itself, is identified by its path, too.
     """
     return stage.tool.is_located_anywhere and elf.is_elf(program)
 
@@ -85,7 +87,10 @@ def is_known_by_content(stage: Stage, program: str) -> bool:
 def by_meaning(
     stage: Stage, components: Iterable[KeyComponent], digests: Sequence[str]
 ) -> list[KeyComponent]:
-    """The meaning key's components, for results without messages: these inputs, but no source name."""
+    """The components of the meaning key: `digests` for the inputs, and no name of the source.
+
+    Only results without messages are stored under a meaning key, since messages contain that name.
+    """
     others = {"inputs": ("meaning", *digests), "arguments": _without_source_name(stage)}
     return [(tag, others.get(tag, parts)) for tag, parts in components]
 
@@ -103,7 +108,7 @@ def key_of(components: Sequence[KeyComponent]) -> str:
 
 
 def files_in_key(stage: Stage) -> tuple[str, ...]:
-    """The files named by a command whose content is in its key."""
+    """The files named by arguments that are not observed, since the stage's key contains their content."""
     return stage.possible_files if stage.tool.is_located_anywhere else ()
 
 

@@ -1,4 +1,4 @@
-"""The tools that nvcc starts: one module each, which holds everything known about it.
+"""The tools that nvcc starts. Each has a module with everything that nvccache knows about the tool.
 
 To add one, write a module like the others and add it to `ALL` (docs/development/extending.md).
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from nvccache.plan.stages import cicc, cudafe, fatbinary, host, nvlink, ptxas
 from nvccache.plan.stages.tool import Grammar, Tool
 
-# In the order of the pipeline, which is also that of `nvccache stats`.
+# In the order of the pipeline, in which `nvccache stats` lists them, too.
 ALL = (
     host.PREPROCESS,
     cudafe.TOOL,

@@ -1,6 +1,7 @@
 """cicc: compiles the device half of a TU for one virtual architecture to PTX, LTO-IR or OptiX-IR.
 
-No stage reads its `.cudafe1.c` and `.cudafe1.gpu` files; the latter can be hundreds of MiB.
+Its `.cudafe1.c` and `.cudafe1.gpu` files are not stored, since no stage reads them. A `.cudafe1.gpu` file can
+have hundreds of MiB.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         writes=writes,
         mentions={"--include_file_name": "fatbin.c", "--include_alt_file_name": "alternative fatbin.c"},
         names=SOURCE_NAMES,
-        # The outputs contain the path in debug or line information.
+        # The source's path occurs in the outputs only as part of debug or line information.
         ignored=frozenset({"module id"} if has_lines else {"module id", "source path"}),
         unread=frozenset({"device_c", "gpu"}),
         sees_directory=has_lines,
@@ -53,8 +54,8 @@ TOOL = Tool(
     priority=8,
     memory_factor=72,
     is_heavy=True,
-    # It reads a text, an id and libdevice. The processor affects its result only through libm, whose choice
-    # of functions is in its key.
+    # cicc reads only preprocessed text, the module id and libdevice. The processor affects its result only
+    # because libm chooses functions by processor, and that choice is in the key.
     may_run_elsewhere=True,
     variables=(
         *("AS_SECURE_LOG_FILE", "EDG_BASE", "EDG_MODULES_PATH", "LIBNVVM_DISABLE_CONCURRENT_API"),

@@ -15,7 +15,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         mentions={"--stub_file_name": "stub"},
         placeholders={"stub": STUB_PLACEHOLDER},
         names=SOURCE_NAMES,
-        ignored=frozenset({"module id", "source path"}),  # the path is only part of an id (tried on 13.0)
+        ignored=frozenset({"module id", "source path"}),  # the path is only part of the id (tried on 13.0)
     )
 
 

@@ -13,7 +13,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         kind="fatbinary",
         writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},
         names={"--ident": "identification"},
-        # With the C text, only `-keep` needs the container, too.
+        # If it is written as C text, the container is only needed by `-keep`.
         unread=frozenset({"fatbin"}) if is_embedded else frozenset(),
     )
 

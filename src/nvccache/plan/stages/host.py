@@ -1,7 +1,7 @@
-"""The host compiler: preprocesses for each pass, compiles the output of cudafe++ or nvlink, or a source
-without device code, and links.
+"""The host compiler. It runs the preprocessor for each pass, compiles the output of cudafe++ or nvlink or a
+source without device code, and links.
 
-It can have any name, so its commands are recognized by the macros that nvcc defines.
+It can have any name, so its commands are recognized by the macros that nvcc defines in them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _STUBS_OF_LINKS = ("/crt/link.stub", "/crt/prelink.stub")
 _DEVICE_PASS = "-D__CUDA_ARCH__="
 _PASS_MACROS = ("-D__CUDA_ARCH__=", "-D__CUDA_ARCH_LIST__=", "-D__CUDACC__", "-D__NVCC__")
 _PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
-# Replaces the scratch directory, whose name is always different, in debug information.
+# Replaces the path of the scratch directory in debug information, since each call has a new one.
 DEBUG_DIRECTORY = "/tmp/nvccache"
-# These load code that is not in the key, or write the whole command line into the object.
+# Options that load code which is not in the key, or that write the whole command line into the object.
 _UNCACHED = tuple(
     """
     -B -fplugin -wrapper -specs --specs --config -Xclang -load @
@@ -42,32 +42,33 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
         return Grammar(
             kind=kind,
             writes={"-o": "ii"},
-            # gcc names system headers by their real path where that is shorter (-fcanonical-system-headers).
+            # gcc names a system header by its real path if that is shorter than the path relative to the
+            # working directory (-fcanonical-system-headers).
             sees_directory=True,
             is_cached=not any(token.startswith(_UNCACHED) for token in argv[1:]),
             may_include=True,
         )
     if "-c" in argv:
         is_made = any(token.endswith(".cudafe1.cpp") for token in argv)
-        return _compile(argv, sees_names=True, reads_source=not is_made)  # the object has the file's name
+        return _compile(argv, sees_names=True, reads_source=not is_made)  # the object contains the file name
     return None
 
 
 def _compile(argv: Sequence[str], sees_names: bool, reads_source: bool) -> Grammar:
-    # It writes further files next to the object, which must be at its destination then.
+    # If the compiler writes further files next to the object, it must write the object to its destination.
     writes_beside = bool(side_files(argv[1:], argv[-1]))
     has_side_outputs = writes_beside_object(argv[1:]) and not writes_beside
     return Grammar(
         kind="host_compile",
         writes={} if has_side_outputs else {"-o": "object"},
         names={"-o": "program"} if has_side_outputs else {},
-        sees_directory=has_debug_info(argv) or reads_source,  # as a pass does
+        sees_directory=has_debug_info(argv) or reads_source,  # like a pass, see below
         sees_names=sees_names and not has_side_outputs,
         is_cached=not has_side_outputs and not any(token.startswith(_UNCACHED) for token in argv[1:]),
         may_include=True,
         writes_beside=writes_beside,
         reads_source=reads_source,
-        stays_in_order=has_side_outputs or reads_source,  # which may include products of earlier stages
+        stays_in_order=has_side_outputs or reads_source,  # a source may include products of earlier stages
     )
 
 

@@ -1,10 +1,10 @@
-"""Whether line numbers can affect a result: an allowlist of options with which they do not.
+"""Whether line numbers can affect a stage's result: an allowlist of options with which they cannot.
 
-Early cut-off leaves line markers out of keys (passes.py). That is unsound with debug and line information,
-PTX with source, LTO-IR and OptiX-IR (bit code contains positions), `cicc -O0` and `-Ofc` (code depends on
-line breaks), `-fsanitize` and `-flto` of the host compiler. A denylist would be wrong with the next toolkit
-or flag. The options listed here were tried: with lines moved, the output had the same bytes (CUDA 11.8 to
-13.5, g++ 11 and 12).
+To find results after comments were edited, keys leave out line markers (passes.py). That would give wrong
+results with debug and line information, PTX with source, LTO-IR and OptiX-IR (bit code contains positions),
+`cicc -O0` and `-Ofc` (code depends on line breaks), and with `-fsanitize` and `-flto` of the host compiler.
+This is not a denylist, since that would be wrong as soon as a toolkit adds an option. The options listed here
+were tried: when lines were moved, the output kept the same bytes (CUDA 11.8 to 13.5, g++ 11 and 12).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HOST_STARTS = tuple(
     -ffile-prefix-map= -fmacro-prefix-map= -fdebug-prefix-map=
     """.split()
 )
-# After `-f` or `-fno-`.
+# Names that can follow `-f` or `-fno-`.
 _HOST_FEATURES = frozenset(
     """
     PIC pic PIE pie plt exceptions rtti strict-aliasing omit-frame-pointer fast-math math-errno
@@ -67,7 +67,7 @@ _SEPARATE_VALUE = "--param\n"
 
 
 def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
-    """Whether line numbers may affect the outputs of cudafe++ or cicc, diagnostics aside."""
+    """Whether line numbers may affect the outputs of cudafe++ or cicc, apart from diagnostics."""
     return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in _options(argv))
 
 
@@ -76,7 +76,10 @@ def matter_to_host_compiler(argv: Sequence[str]) -> bool:
 
 
 def matter_if_added(added: Sequence[str]) -> bool:
-    """Whether line numbers may matter with the arguments added by a wrapper; `@file` may hold any option."""
+    """Whether line numbers may matter with the arguments that a wrapper adds.
+
+    They may with `@FILE`, since the file can contain any option.
+    """
     whole = "\n".join(added).replace(_SEPARATE_VALUE, _SEPARATE_VALUE.replace("\n", "=")).split("\n")
     unknown = [token for token in whole if token and not re.fullmatch(_ADDED, token)]
     may_hold_more = any(token[:1] == "@" for token in unknown) or any("\n" in token for token in added)

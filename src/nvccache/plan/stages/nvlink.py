@@ -1,7 +1,8 @@
 """nvlink: links the device code of objects, archives and libraries into one image per architecture.
 
-With -dlto it compiles their code, with libnvvm.so below -nvvmpath. What it searches for and reads is
-observed. That includes libraries of its toolkit, so its results are only valid for a toolkit at this path.
+With -dlto, it also compiles their code, using the libnvvm.so below -nvvmpath. What nvlink searches for and
+reads is observed. Since that includes libraries of its toolkit, a result is only valid for a toolkit at the
+same path.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _COMPILER_PATH = "-nvvmpath"
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
     registration = {"--register-link-binaries": "reg.c"}
-    makes_ptx = "-emit-ptx" in argv  # then it ends before it registers anything
+    makes_ptx = "-emit-ptx" in argv  # nvlink then ends before it registers anything
     return Grammar(
         kind="nvlink",
         writes={"-o": "cubin"} | ({} if makes_ptx else registration),
@@ -27,7 +28,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 
 
 def compiles(argv: Sequence[str]) -> bool:
-    """Whether it compiles what it links: only then does it get the path of libnvvm."""
+    """Whether nvlink compiles what it links; only then does nvcc pass it the path of libnvvm."""
     return argv[0].rpartition("/")[2] == "nvlink" and any(token.startswith(_COMPILER_PATH) for token in argv)
 
 

@@ -1,4 +1,4 @@
-"""ptxas: assembles PTX for one real architecture; on newer toolkits it also checks PTX without output."""
+"""ptxas: assembles PTX for one real architecture. Newer toolkits also run it only to check PTX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST_VERSION_WITHOUT_DATES = (9, 5)  # the PTX version of CUDA 13.5
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
-    # Without an option for it, the output is `elf.o` in the working directory.
+    # If no option names the output, ptxas writes `elf.o` in the working directory.
     names_output = any(token.partition("=")[0] in _OUTPUTS for token in argv)
     has_known_output = names_output or any(token.startswith(_ONLY_CHECKS) for token in argv)
     is_debug = "-g" in argv or "--device-debug" in argv
@@ -26,7 +26,8 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         writes=_OUTPUTS,
         is_cached=has_known_output,
         stays_in_order=not has_known_output,
-        # From 13.0 a debug cubin records ptxas's own command line, base names included (.note.nv.tkinfo).
+        # From CUDA 13.0 on, a debug cubin contains ptxas's command line, with the base names of its files
+        # (section .note.nv.tkinfo).
         sees_names=is_debug,
         sees_output_names=is_debug,
         dates_sources=not _LINE_INFORMATION.isdisjoint(argv),
@@ -36,7 +37,8 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 def dated_sources(ptx: bytes) -> list[str]:
     """The files whose date and size ptxas writes into the line table for this PTX.
 
-    Observed on CUDA 11.8 to 13.2: the cubin changes with them even if the PTX is the same; not so on 13.5.
+    Tried on CUDA 11.8 to 13.2: the cubin changes with these dates even if the PTX is the same. On 13.5, it
+    does not.
     """
     version = re.search(_VERSION, ptx)
     if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:
@@ -49,12 +51,12 @@ TOOL = Tool(
     program="ptxas",
     grammar_of=grammar_of,
     priority=4,
-    # Architectures are mostly listed from old to new, and ptxas takes longest for new ones. If a long one
-    # started last, the other cores would be idle.
+    # Most builds list architectures from old to new, and ptxas takes longest for new ones. If the longest
+    # run started last, the other cores would be idle meanwhile.
     starts_in_reverse=True,
     memory_factor=256,
     is_heavy=True,
-    # It reads only the PTX; if line information contains dates of sources, these are in its key.
+    # ptxas reads only the PTX. If it writes dates of sources into line information, its key contains them.
     may_run_elsewhere=True,
     variables=("DUMP_KNOBS_TO_FILE", "OPENSSL_ia32cap"),
     is_located_anywhere=True,
