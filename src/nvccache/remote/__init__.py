@@ -1,4 +1,4 @@
-"""Remote caches behind the store: where they are, how they are queried, and how long a call waits for them.
+"""Remote caches behind the local one: how they are reached and queried, and how long a call waits for them.
 
-Unaware of stages and of nvcc. Loaded only if NVCCACHE_REMOTE is set.
+Knows nothing about stages and nvcc. Loaded only if NVCCACHE_REMOTE is set.
 """

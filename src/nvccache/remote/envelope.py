@@ -1,8 +1,9 @@
-"""The form of an object on a remote: its name is a hash, its content an envelope with bucket, key and body.
+"""The form of an object on a remote: its name is a hash of bucket and key, its content an envelope.
 
-Remotes are not trusted: an envelope must contain the requested bucket and key, respect the size limit, and
-match its own digest. This detects damage, not malice: anyone with write access can seal any body under a key.
-Blobs are therefore also compared with the digest that names them (records/tiered_store.py).
+An envelope contains bucket, key, body, and the body's digest. Since remotes are not trusted, bucket and key
+must be the requested ones, the body must not exceed the size limit, and its digest must match. This detects
+damage, but not malice: anyone with write access can store any body under a key. Therefore, the digest of each
+blob is also compared with the blob's name (records/tiered_store.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def name_of(bucket: str, key: str) -> str:
 
 
 def max_sealed_size(most: int) -> int:
-    """The largest envelope of a body of `most` bytes, even one that zstd cannot compress."""
+    """The size in bytes of the largest envelope for a body of `most` bytes, even if zstd cannot compress
+    it.
+    """
     return most + most // 128 + 4096
 
 
@@ -40,12 +43,12 @@ def seal(bucket: str, key: str, body: bytes) -> bytes:
 
 
 def unseal(content: bytes, bucket: str, key: str, most: int) -> bytes:
-    """The body, of `most` bytes at most; raises ValueError if it is damaged or not this key's."""
+    """The body in an envelope; raises ValueError if it is damaged, for another key, or over `most` bytes."""
     sealed = _SEALED.decode(content)
     if (sealed["bucket"], sealed["key"]) != (bucket, key):
         raise ValueError("its envelope is for another name")
     try:
-        # zstandard allocates the size that the frame claims, whatever limit it is given.
+        # Checked first, since zstandard allocates the size that the frame claims, even beyond a given limit.
         if not 0 <= zstandard.frame_content_size(sealed["body"]) <= most:
             raise ValueError("it is too large")
         body = zstandard.ZstdDecompressor().decompress(sealed["body"], allow_extra_data=False)

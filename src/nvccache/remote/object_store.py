@@ -1,11 +1,11 @@
-"""Services and servers as remotes, everything but directories. Nothing else imports opendal.
+"""Remotes on servers and cloud services, through opendal, which no other module imports.
 
-opendal has no timeout by default, and only one per read, not per request: callers limit the whole time. Its
-redis client repeats a connection that fails until that timeout.
+opendal's timeout is for each read or write, not for a whole request, so callers limit the total time. If a
+connection fails, opendal's redis client tries again until that timeout.
 
-Credentials are those of the service's own tools, from variables or files; for servers, those in the URL.
-The metadata service of cloud machines is queried only if the URL says so: on other machines, the connection
-takes seconds to fail.
+Cloud services use the credentials of their own tools, from variables or files; servers use those in the URL.
+The metadata service of cloud machines is queried only if the URL says so, since on other machines it takes
+seconds until the connection fails.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from nvccache.remote.service import Service, ServiceError, error_of
 from nvccache.remote_url import Remote
 
-TYPE_CHECKING = False  # a hit from a remote has no time to load typing
+TYPE_CHECKING = False  # loading typing would make hits from remotes slower
 if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = 1 << 18  # bytes per read
-_EXISTS = "create cache entry returns non-ok"  # opendal's message when GitHub's cache has the entry already
+_EXISTS = "create cache entry returns non-ok"  # in opendal's message if GitHub's cache already has the entry
 
 
 class ObjectStore(Service):
@@ -30,21 +30,23 @@ class ObjectStore(Service):
         self._remote = remote
         self._environ = environ
         self._timeout = timeout
-        self._operators: dict[bool, Any] = {}  # opendal's clients, by whether they write
+        self._operators: dict[bool, Any] = {}  # opendal's clients; True: the one for writing
         service, options = options_of(remote, environ)
         # Without permission to list a bucket, the answer for a missing object is "denied", not "not found".
         self._may_deny_missing = service != "http" or "password" not in options
         self._operator()
 
     def get(self, name: str, most: int) -> bytes | None:
-        """Uses one request: querying the size first would be a second one, and a range can be an error."""
+        """Sends one request. It neither queries the size first, nor requests a range, which servers may
+        reject.
+        """
         try:
             return self._read(name, most)
         except ServiceError:
             raise
         except Exception as error:
             message = str(error)
-            if message.startswith("NotFound "):  # its type does not always show it
+            if message.startswith("NotFound "):  # the exception's type does not always say so
                 return None
             fault = error_of(self._cause() if message.endswith("error sending request") else message)
             if fault.word == "denied" and fault.status == "403" and self._may_deny_missing:
@@ -62,7 +64,7 @@ class ObjectStore(Service):
             service, options = options_of(self._remote, self._environ, for_writing=True)
             if fault.status != "409" or service != "webdav":
                 raise fault from None
-            # 409 Conflict: this WebDAV server does not create parent collections on PUT.
+            # 409 Conflict: this WebDAV server does not create parent collections on PUT, so opendal must.
             operator = self._connect(service, {**options, "disable_create_dir": "false"})
             self._operators[True] = operator
             with _faults():
@@ -70,8 +72,8 @@ class ObjectStore(Service):
 
     def _operator(self, for_writing: bool = False) -> Any:
         operator = self._operators.get(for_writing)
-        # On a connection that was used before, each request to memcached takes 88 ms: its small packets wait
-        # for delayed acknowledgements.
+        # memcached gets a new connection for each request. On a used one, a request takes 88 ms, because
+        # small packets wait for delayed acknowledgements.
         if operator is None or self._remote.scheme == "memcached":
             operator = self._connect(*options_of(self._remote, self._environ, for_writing))
             self._operators[for_writing] = operator
@@ -79,7 +81,7 @@ class ObjectStore(Service):
 
     def _connect(self, service: str, options: Mapping[str, str]) -> Any:
         if "TOKIO_WORKER_THREADS" not in os.environ:
-            # Fewer threads than one per core; not set in os.environ, which the tools of a compile inherit.
+            # The default is one thread per core. Not set in os.environ, which the tools of a compile inherit.
             os.putenv("TOKIO_WORKER_THREADS", "2")
         try:
             import opendal
@@ -101,7 +103,7 @@ class ObjectStore(Service):
         return b"".join(parts)
 
     def _cause(self) -> str:
-        """The message that another kind of request gives, since errors of streams lack a cause."""
+        """Why the last read failed: the error of a second request, since errors of streams lack a cause."""
         try:
             self._operator().stat("1")
         except Exception as error:
@@ -127,8 +129,8 @@ def options_of(
         options["endpoint"] = f"{remote.scheme}://{remote.host}:{remote.port}"
         if remote.user or remote.password:
             options |= {"username": remote.user, "password": remote.password}
-        # nginx and others create parent collections on PUT; some lack PROPFIND, which is needed to create
-        # them.
+        # Servers such as nginx create parent collections on PUT. opendal would need PROPFIND to create them,
+        # which some servers lack.
         return ("webdav", {**options, "disable_create_dir": "true"}) if for_writing else ("http", options)
     if remote.scheme in ("redis", "memcached"):
         transport = "redis" if remote.scheme == "redis" else "tcp"
@@ -140,7 +142,7 @@ def options_of(
         options |= {"username": remote.user, "password": password, "db": remote.path}
         options["default_ttl"] = f"{given['ttl']}s" if "ttl" in given else ""
         return remote.scheme, {name: value for name, value in options.items() if value}
-    if remote.scheme == "ghac":  # the rest is in the variables of GitHub's runner, which opendal reads
+    if remote.scheme == "ghac":  # opendal reads the rest from the variables of GitHub's runner
         return "ghac", {**options, "version": "nvccache"}
     if given.get("anonymous"):
         options["skip_signature"] = "true"
@@ -149,7 +151,7 @@ def options_of(
         options["container"] = remote.host
         options["endpoint"] = given.get("endpoint") or f"https://{account}.blob.core.windows.net"
         options["account_name"] = account
-        # opendal itself does not read these.
+        # opendal itself does not read these variables.
         options["account_key"] = environ.get("AZURE_STORAGE_ACCOUNT_KEY", "")
         options["sas_token"] = environ.get("AZURE_STORAGE_SAS_TOKEN", "").lstrip("?")
         return "azblob", {name: value for name, value in options.items() if value}
@@ -159,7 +161,7 @@ def options_of(
         options["disable_vm_metadata"] = "" if given.get("metadata") else "true"
         return "gcs", {name: value for name, value in options.items() if value}
     options["endpoint"] = given.get("endpoint") or environ.get("AWS_ENDPOINT_URL", "")
-    # Most other services accept any region; AWS responds with the right one.
+    # Most services other than AWS accept any region. AWS answers with the right one.
     regions = (given.get("region"), environ.get("AWS_REGION"), environ.get("AWS_DEFAULT_REGION"), "us-east-1")
     options["region"] = next(filter(None, regions))
     options["profile"] = given.get("profile", "")

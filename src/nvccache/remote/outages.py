@@ -1,9 +1,10 @@
-"""After a fault, all processes of this user on this machine skip a remote, or an engine, for a minute.
+"""After a fault, all processes of this user on this machine skip the remote or executor for a minute.
 
-The files are in the pool directory with the user's slots: other machines, and other users with their own
-credentials, may not see the same fault. Without a pool directory, each process has to find out by itself.
+An outage is a file in the pool directory, next to the slots of this user. Other machines, and other users
+with their own credentials, may not see the same fault. Without a pool directory, each process has to detect
+the fault itself.
 
-    outage-<identity>    two lines, the word of the fault and a clause; its date is when the outage began
+    outage-<identity> two lines: the word of the fault, and a clause; the outage began at the file's date
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from nvccache.values import dataclass
 
 SECONDS = 60.0
 OF_EXECUTOR = "executor-{}"  # the identity of an engine or launcher
-OF_WRITING = "{}-rw"  # the identity of a remote for writing: one that is full can still be read
+OF_WRITING = "{}-rw"  # the identity of a remote for writing: a full remote can still be read
 
 
 @dataclass(slots=True)
 class Outage:
     until: float  # a Unix time
-    word: str  # of the fault, a key of outcomes.REMOTE_FAULTS or EXECUTOR_FAULTS
+    word: str  # names the fault: a key of outcomes.REMOTE_FAULTS or EXECUTOR_FAULTS
     text: str  # a clause for the user
 
 
 def current(identity: str) -> Outage | None:
-    """The outage of a remote, if there is one now. Raises nothing, like all functions here."""
+    """The present outage of a remote or executor, or None. Like all functions here, raises nothing."""
     try:
         with open(_path(identity), encoding="utf-8", errors="replace") as stream:
             began = os.fstat(stream.fileno()).st_mtime
             word, text = stream.read().split("\n")[:2]
-    except (OSError, ValueError):  # ValueError: it is being written
+    except (OSError, ValueError):  # ValueError: another process is writing the file
         return None
-    # If the date is in the future, the clock was set back.
+    # A date in the future means that the clock was set back.
     return Outage(began + SECONDS, word, text) if 0 <= time.time() - began < SECONDS else None
 
 
@@ -46,16 +47,16 @@ def begin(identity: str, word: str, text: str) -> None:
 
 
 def end(identity: str) -> None:
-    """End an outage: the remote works again."""
+    """End an outage because the remote works again."""
     with contextlib.suppress(OSError):
         os.unlink(_path(identity))
 
 
 def to_json(outage: Outage | None) -> dict[str, object] | None:
-    """An outage, in the documented form."""
+    """The outage for JSON output (docs/reference/json.md); None if there is none."""
     return {"until": outage.until, "word": outage.word, "text": outage.text} if outage else None
 
 
 def _path(identity: str) -> str:
-    # Below /dev/null all reads and writes fail.
+    # Without a pool directory, the path is below /dev/null, so all reads and writes fail.
     return f"{slots.pool_directory() or '/dev/null'}/outage-{identity}"

@@ -1,8 +1,8 @@
 """The interface of all remotes, and their errors.
 
-Methods block: callers that must not wait use threads (tier.py). Messages of opendal are mapped to the words
-of outcomes.REMOTE_FAULTS. From a server's message, only protocol codes are quoted: the rest may contain
-addresses, account names or requests.
+Methods block, so callers that must not wait use threads (tier.py). Messages of opendal are mapped to the
+words of outcomes.REMOTE_FAULTS. Only protocol codes of a server's message are shown, since the rest may
+contain addresses, account names or requests.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from nvccache.remote_url import Remote
 
 
 class Service(ABC):
-    """Thread-safe. Both methods raise ServiceError. Names are relative paths (envelope.py)."""
+    """A remote; thread-safe. Both methods raise ServiceError. Names are relative paths (envelope.py)."""
 
     @abstractmethod
     def get(self, name: str, most: int) -> bytes | None:
-        """The content under a name; None if there is none, or more than `most` bytes."""
+        """The content under a name; None if there is none, or if it has more than `most` bytes."""
 
     @abstractmethod
     def put(self, name: str, content: bytes) -> None:
-        """Create or replace, atomically: a concurrent `get` returns the old or the new content."""
+        """Create or replace an object atomically: a concurrent `get` returns the old or the new content."""
 
 
-UNUSABLE = "unusable_directory"  # the word for faults of a directory, which has no server
+UNUSABLE = "unusable_directory"  # the word for faults of a shared directory, which has no server
 TEXTS = {
     "unreachable": "no connection",
     UNUSABLE: "the directory cannot be used",
@@ -44,10 +44,10 @@ _CODE = re.compile(
     r'<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|'
     r"\b(NOAUTH|NoPerm|OOM|BusyLoading|MasterDown|ReadOnly)\b"
 )
-# The target of the request, in which any of the words below may occur.
+# The target of the request, which is removed from messages because any word below may occur in it.
 _TARGET = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
 _STATUS = re.compile(r"status: (\d{3})\b")
-# By word: codes of S3, Azure and redis, and HTTP statuses.
+# Words of faults, each with codes of S3, Azure and redis, and HTTP statuses.
 _CODES = {
     "bad_credentials": (
         "SignatureDoesNotMatch InvalidAccessKeyId ExpiredToken InvalidToken TokenRefreshRequired "
@@ -56,7 +56,7 @@ _CODES = {
     ),
     "throttled": "SlowDown Throttling TooManyRequests RequestLimitExceeded ServerBusy 429 503",
     "full": "OOM QuotaExceeded InsufficientStorage EntityTooLarge 413 507",
-    # A read-only server does not implement PUT: 405 and 501.
+    # 405 and 501: a read-only server does not implement PUT.
     "denied": "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket ReadOnly 403 405 501",
     "unreachable": "BusyLoading MasterDown 502 504",
 }
@@ -75,7 +75,7 @@ class ServiceError(Exception):
 
     def __init__(self, word: str, detail: str = "", status: str = "") -> None:
         self.word = word
-        self.status = status  # of HTTP, if there was one
+        self.status = status  # the HTTP status, if there was one
         self.text = TEXTS[word] + (f" ({detail})" if detail else "")
         super().__init__(self.text)
 
@@ -83,7 +83,7 @@ class ServiceError(Exception):
     def is_lasting(self) -> bool:
         """Whether all processes should leave the remote alone for a while.
 
-        Some faults may end at any time, when a client is installed or a directory mounted; trying again costs
+        A missing client may be installed and a directory mounted at any time, and another attempt costs
         nothing.
         """
         return self.word not in ("not_installed", UNUSABLE)
@@ -102,14 +102,14 @@ def error_of(message: str) -> ServiceError:
     return ServiceError(next(words, "broken"))
 
 
-# By exception of redis-py, or its nearest base.
+# Exceptions of redis-py; for others, the nearest base class counts.
 _WORDS_OF_REDIS = {"AuthenticationError": "bad_credentials", "NoPermissionError": "bad_credentials"}
 _WORDS_OF_REDIS |= {"TimeoutError": "timeout", "ConnectionError": "unreachable"}
 _WORDS_OF_REDIS |= {"OutOfMemoryError": "full", "ReadOnlyError": "denied"}
 
 
 class RedisWithTls(Service):
-    """By redis-py: opendal, which serves `redis://`, has no TLS for it."""
+    """The scheme `rediss://`, through redis-py. Other remotes use opendal, which has no TLS for redis."""
 
     def __init__(self, remote: Remote, environ: Mapping[str, str], timeout: float) -> None:
         try:
@@ -128,7 +128,7 @@ class RedisWithTls(Service):
     def get(self, name: str, most: int) -> bytes | None:
         content = _answer_of_redis(lambda: self._client.getrange(self._prefix + name, 0, most))
         assert isinstance(content, bytes)
-        return content if 0 < len(content) <= most else None  # what is absent is empty
+        return content if 0 < len(content) <= most else None  # redis answers an absent name with no bytes
 
     def put(self, name: str, content: bytes) -> None:
         _answer_of_redis(lambda: self._client.set(self._prefix + name, content, ex=self._seconds))
@@ -145,7 +145,7 @@ def _answer_of_redis(request: Callable[[], object]) -> object:
 
 
 def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:
-    """`timeout` is for each read or write, not for a whole request. Raises ServiceError."""
+    """A client of a remote. `timeout`, in seconds, limits each read or write. Raises ServiceError."""
     if remote.scheme == "file":
         from nvccache.remote.shared_directory import SharedDirectory
 

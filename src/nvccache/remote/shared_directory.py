@@ -1,9 +1,8 @@
-"""A directory as a remote, on a file server that several machines mount.
+"""A remote that is a directory, such as one on a file server that several machines mount.
 
-Other writers can leave symbolic links, FIFOs, devices, files of any size, and partial files if they die. So
-no file is opened in a way that can block, nothing is written through a link, and files are renamed into place
-when they are complete. They are not synced: what a server loses in a crash is missing or damaged, which
-reading detects.
+Other writers can leave symbolic links, FIFOs, devices and files of any size; if they die, also partial files.
+Therefore, opening a file never blocks, nothing is written through a link, and a file is renamed into place
+when it is complete. Files are not synced, because a reader detects what the server lost in a crash.
 
 New files and folders get the permissions of the directory, so that others can share them.
 """
@@ -16,12 +15,12 @@ import os
 from nvccache.files import untrusted
 from nvccache.remote.service import UNUSABLE, Service, ServiceError
 
-# EINVAL: not a regular file, or too large.
+# These mean that an object is absent. EINVAL: not a regular file, or too large.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV)
 _WORDS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "denied"),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "full"),
-    # Faults of one name, not of the directory.
+    # Only one name is affected, not the whole directory.
     **dict.fromkeys((errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY), "broken"),
 }
 
@@ -62,7 +61,7 @@ class SharedDirectory(Service):
     def _mode(self) -> int:
         """The permissions of the directory; raises ServiceError.
 
-        It is not created if it is missing: it may be misspelt, or its file system not mounted yet.
+        A missing directory is not created: its path may be misspelt, or its file system not mounted yet.
         """
         try:
             return os.stat(f"{self._path}/").st_mode

@@ -1,7 +1,7 @@
-"""Queries the remotes of a call in order, each name only once, within one time limit for the call.
+"""Queries remotes in order, for each object only once, and within one time limit for all waits of a call.
 
-The queries run on a few threads, which also open and check the envelopes. After a failure, the name counts as
-absent; the remote is not used again in this call, and by no process for a while (outages.py).
+The queries run on a few threads, which also open and check the envelopes. If a query fails, the object counts
+as absent, this call does not use the remote again, and other processes skip it for a while (outages.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nvccache.remote.service import Service, ServiceError, connect
 from nvccache.remote_url import Remote
 
 _THREADS = 8
-# A request: bucket, key, the most bytes that the body may have, and the number of the first remote to ask.
+# A request: bucket, key, the maximum size of the body in bytes, and the number of the first remote to query.
 Name = tuple[str, str, int, int]
 
 
@@ -28,12 +28,14 @@ class _Client:
         self.service: Service | None = None
         self.connecting = threading.Lock()
         self.has_answered = False
-        # A word of outcomes.REMOTE_FAULTS; the remote is then no longer used.
+        # A word of outcomes.REMOTE_FAULTS, or empty. After a fault, the remote is no longer used.
         self.fault = "left_alone" if outages.current(remote.identity) else ""
 
 
 class Tier:
-    """Thread-safe; raises nothing. `log` gets a sentence about each remote that fails."""
+    """The remotes of one call. Thread-safe; raises nothing. Calls `log` with a sentence for each that
+    fails.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class Tier:
         log: Callable[[str], None] = lambda sentence: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.asked = self.found = self.bytes_in = 0  # names queried and found, and bytes received
+        self.asked = self.found = self.bytes_in = 0  # objects queried and found, and bytes received
         self.waited = 0.0  # the seconds during which at least one thread waited
         self._clients = [_Client(each) for each in remotes]
         self.faults = dict.fromkeys(each.fault for each in self._clients if each.fault)  # words, in order
@@ -54,30 +56,30 @@ class Tier:
         self._changed = threading.Condition()
         self._is_closed = False
         self._answers: dict[Name, tuple[bytes, int] | None] = {}  # a body, and the number of its remote
-        self._tried: dict[Name, _Client] = {}  # where each name is looked up
+        self._tried: dict[Name, _Client] = {}  # the remote that is queried for each name
         self._waiting = 0  # threads
-        self._since = 0.0  # when the first of them began
+        self._since = 0.0  # when the first waiting thread began
         self._work: queue.SimpleQueue[Name] = queue.SimpleQueue()
         self._threads = 0
 
     def prefetch(self, wanted: Iterable[tuple[str, str, int]]) -> None:
-        """Start fetching bodies, given as (bucket, key, the most bytes of the body); returns at once."""
+        """Start to fetch objects, each given as (bucket, key, maximum size in bytes); returns at once."""
         for bucket, key, most in wanted:
             self._request((bucket, key, most, 0))
 
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
-        """The bodies of the remotes that have the key, in the order of the remotes."""
+        """The body of this object on each remote that has it, in the order of the remotes."""
         number = 0
         while number < len(self._clients) and (answer := self._answer((bucket, key, most, number))):
             yield answer[0]
             number = answer[1] + 1
 
     def note_broken(self) -> None:
-        """An answer turned out to be unusable."""
+        """Note that a remote's answer cannot be used."""
         self.faults["broken"] = None
 
     def close(self) -> None:
-        """Send no more requests, and end all waits, including those in progress."""
+        """Send no more requests, and end all waits, even those in progress."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -95,7 +97,7 @@ class Tier:
         self._work.put(name)
 
     def _has_thread(self) -> bool:
-        """Start a thread for a new request unless there are enough; False if there is none at all."""
+        """Start a thread for a new request unless there are enough; returns False if no thread is running."""
         if self._threads < _THREADS:
             try:
                 # A daemon thread: if a server hangs, the thread must not keep the process from ending.
@@ -149,7 +151,7 @@ class Tier:
         return content
 
     def _answer(self, name: Name) -> tuple[bytes, int] | None:
-        """Wait for an answer; a remote that has not answered anything when the time is up has a fault."""
+        """Wait for an answer. If time is up and the remote has not answered any request, it has a fault."""
         self._request(name)
         with self._changed:
             if not self._waiting:
@@ -178,4 +180,4 @@ class Tier:
             if error.is_lasting:
                 outages.begin(client.remote.identity, error.word, error.text)
             self._log(f"`{client.remote.shown}` is not used: {error.text}")
-            client.fault = error.word  # last: the process may end as soon as another thread sees this
+            client.fault = error.word  # set last: the process may end as soon as another thread sees it

@@ -1,11 +1,11 @@
-"""What is queued for remotes, and the start of the uploader.
+"""The queue of objects to send to remotes, and the start of the uploader, the process that sends them.
 
     $NVCCACHE_DIR/remote/
       <remote>/<bucket>.<key>    an empty file for each object to be sent there
       lock                       held by the uploader
 
-`<remote>` is the identity of a remote, 16 hexadecimal digits that disclose no credentials. Calls add what
-they publish; the uploader (records/send_queued.py) removes what it has sent.
+`<remote>` is the identity of a remote: 16 hexadecimal digits that disclose no credentials. Calls add the
+objects that they publish; the uploader (records/send_queued.py) removes those that it has sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Item = tuple[str, str]  # bucket and key
 
 _FOLDER = "remote"
 _PROGRAM = "nvccache.records.send_queued"
-_STALE_SECONDS = 86400.0  # after which an item is dropped: its remote has not been reached for a long time
+_STALE_SECONDS = 86400.0  # an item is dropped if its remote has not been reached for so long
 
 
 def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str]) -> None:
@@ -40,12 +40,12 @@ def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str])
 
 
 def is_left_alone(identity: str) -> bool:
-    """Whether a remote is skipped now, so that nothing is sent to it."""
+    """Whether a remote is skipped because of an outage, so that nothing is sent to it."""
     return any(map(outages.current, (identity, outages.OF_WRITING.format(identity))))
 
 
 def enqueue(root: Directory, identities: Iterable[str], items: Iterable[Item]) -> bool:
-    """Queue items for remotes; False if there are none, or the queue cannot be written."""
+    """Queue items for remotes; returns False if there are none, or if the queue cannot be written."""
     paths = [_path(identity, item) for item in items for identity in identities]
     try:
         for path in paths:
@@ -56,9 +56,10 @@ def enqueue(root: Directory, identities: Iterable[str], items: Iterable[Item]) -
 
 
 def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -> bool:
-    """Start a process that sends the queue and inherits the lock; False if one is running or none can start.
+    """Start the uploader, which inherits the lock; returns False if one is running or none can be started.
 
-    Call this after `enqueue`: a running uploader checks the queue once more after releasing the lock.
+    Call this after `enqueue`, because a running uploader checks the queue once more after it released the
+    lock.
     """
     try:
         lock = take_lock(root)
@@ -69,7 +70,7 @@ def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -
     from nvccache.machine import process
 
     path = os.path.abspath(root.path)
-    # An absolute path, since the uploader has another working directory.
+    # Absolute paths, since the uploader has another working directory.
     settings = {"NVCCACHE_DIR": path} | ({"NVCCACHE_LOG": os.path.abspath(log)} if log else {})
     try:
         return process.start_detached(_PROGRAM, [path, str(lock)], {**environ, **settings}, (lock,))
@@ -78,7 +79,10 @@ def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -
 
 
 def take_lock(root: Directory, seconds: float = 0.0) -> int | None:
-    """A descriptor that holds the uploader's lock, or None after `seconds`. Raises OSError and StoreError."""
+    """A descriptor that holds the uploader's lock; None if another process still holds it after `seconds`.
+
+    Raises OSError and StoreError.
+    """
     with contextlib.suppress(TimeoutError):
         return locks.acquire(root, f"{_FOLDER}/lock", seconds, flock.take)
     return None

@@ -1,6 +1,6 @@
-"""A client of the Remote Execution API: stores and fetches content, executes actions.
+"""A client of the Remote Execution API: sends and fetches blobs, and executes actions.
 
-Checks the digest of everything that it receives. Unaware of stages.
+Checks the digest of each blob that it fetches. Knows nothing about stages.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ _API = "/build.bazel.remote.execution.v2."
 _BYTES = "/google.bytestream.ByteStream/"
 _SHA256 = 1
 _API_VERSION = 2  # major
-_QUEUED = (1, 2)  # values of ExecutionStage; CACHE_CHECK (1) counts as queued
-_CALL_SECONDS = 5.0  # timeout of a call that executes and transfers nothing
-_SLOWEST_BYTES = 1 << 20  # per second: extends the timeout of a transfer
-# A stage has a few small blobs, which go in one message, below the usual limit of 4 MiB. Others are streams.
+_QUEUED = (1, 2)  # values of ExecutionStage: CACHE_CHECK and QUEUED
+_CALL_SECONDS = 5.0  # timeout of a call that neither executes an action nor transfers a large blob
+_SLOWEST_BYTES = 1 << 20  # bytes per second of the slowest acceptable transfer, which set its timeout
+# Blobs up to this size are sent in one message. A stage has few of them, so that the message stays below the
+# usual limit of 4 MiB. Larger blobs are streamed.
 _SMALL_BYTES = 1 << 16
 _CHUNK = 1 << 20
-_LARGEST = 1 << 32  # the most bytes of an output
+_LARGEST = 1 << 32  # the maximum size of an output in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Content to send if the engine lacks it: in memory, or a file."""
+    """Content to send if the engine lacks it, either in memory or in a file."""
 
     digest: Digest
     content: bytes | None = None
@@ -48,7 +49,7 @@ class Blob:
 
 
 class Client(Connection):
-    """One engine, used by one thread; another may cancel it."""
+    """One engine, used by one thread. Another thread may call `cancel`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
@@ -72,7 +73,7 @@ class Client(Connection):
             raise ExecutorError(faults.BROKEN, "it does not use SHA-256 digests")
 
     def send(self, blobs: Iterable[Blob]) -> None:
-        """Send what the engine lacks."""
+        """Send those blobs that the engine lacks; raises ExecutorError."""
         wanted = {blob.digest[0]: blob for blob in blobs}
         digests = [digest_message(blob.digest) for blob in wanted.values()]
         request = messages.FindMissingBlobsRequest(instance_name=self._instance, blob_digests=digests)
@@ -85,7 +86,10 @@ class Client(Connection):
                 self._stream(blob)
 
     def execute(self, action: Digest, queue: float, seconds: float) -> Any:
-        """The ExecuteResponse of an action, which may wait for a worker for `queue` seconds."""
+        """Execute an action, and return its ExecuteResponse; raises ExecutorError.
+
+        The action may wait for a worker for up to `queue` seconds, and everything may take `seconds`.
+        """
         timer = threading.Timer(queue, self._check_queue)
         timer.daemon = True
         timer.start()

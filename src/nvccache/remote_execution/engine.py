@@ -1,11 +1,12 @@
 """Runs one stage on an engine of the Remote Execution API.
 
-A stage is an action: a command, an input tree, output paths and required worker properties. The input tree:
+A stage is sent as an action: a command, an input tree, the paths of outputs, and the properties that the
+worker must have. The input tree is
 
     bin/class-check   bin/TOOL   lib/LIBRARY…   nvccache-…/INPUT…
 
-The command runs at the root of the tree and all its paths are relative, so no sandbox is needed. A file that
-no other stage reads is not declared as an output, since it may be the largest.
+The command runs at the root of the tree, and all its paths are relative, so no sandbox is needed. Outputs
+that are neither products nor read by a stage are not requested, since they may be the largest.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import Digest, digest_message, messages, serialized
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work, failure
 
-# As spelled by the platform lexicon that is published with the API.
+# The names of processor architectures in the platform lexicon that is published with the API.
 _ISA = {"x86_64": "x86-64", "aarch64": "arm-a64"}
 
 
 def run(endpoint: Endpoint, work: Work, handle: Handle) -> RemoteResult:
-    """Run a stage until another thread ends `handle`; raises ExecutorError or OSError."""
+    """Run a stage, unless another thread ends `handle` before; raises ExecutorError or OSError."""
     started = time.monotonic()
     with contextlib.closing(Client(endpoint)) as engine:
         handle.on_end(engine.cancel)
@@ -42,13 +43,15 @@ def run(endpoint: Endpoint, work: Work, handle: Handle) -> RemoteResult:
         stdout, stderr, outputs = _fetch(engine, response.result, work)
         cpu = _seconds_of(response.result.execution_metadata)
         if not 0 < cpu <= (endpoint.deadline if was_cached else passed):
-            cpu = passed  # the engine leaves times out, or its clock was set
+            cpu = passed  # the engine reports no times, or its clock was set meanwhile
         completed = Completed(0, stdout, stderr, time.monotonic() - started, cpu)
         return RemoteResult(completed, outputs, was_cached)
 
 
 def _fetch(engine: Client, result: Any, work: Work) -> tuple[bytes, bytes, dict[str, bytes]]:
-    """The streams and outputs of a stage; raises ExecutorError if it failed or an output is missing."""
+    """The stdout, stderr and outputs of a stage; raises ExecutorError if it failed or an output is
+    missing.
+    """
 
     def stream(raw: bytes, digest: Any) -> bytes:
         return raw if raw or not digest.hash else engine.fetch((digest.hash, digest.size_bytes))
@@ -67,7 +70,7 @@ def _fetch(engine: Client, result: Any, work: Work) -> tuple[bytes, bytes, dict[
 
 
 def _seconds_of(metadata: Any) -> float:
-    """How long the tool ran; 0 if the engine does not say."""
+    """How long the tool ran, in seconds; 0 if the engine does not say."""
     start, end = metadata.execution_start_timestamp, metadata.execution_completed_timestamp
     if not start.seconds or not end.seconds:
         return 0.0
@@ -75,7 +78,9 @@ def _seconds_of(metadata: Any) -> float:
 
 
 def describe(work: Work, endpoint: Endpoint) -> tuple[Digest, Mapping[str, Blob]]:
-    """The action of a stage, and all blobs that the engine needs for it, by SHA-256; raises OSError."""
+    """The digest of a stage's action, and all blobs that the engine needs for it, by SHA-256; raises
+    OSError.
+    """
     blobs: dict[str, Blob] = {}
     tree: dict[str, Any] = {}
     machine = platform.machine()
@@ -91,7 +96,7 @@ def describe(work: Work, endpoint: Endpoint) -> tuple[Digest, Mapping[str, Blob]
     command = messages.Command(
         arguments=[*work.tool.argv, *work.arguments],
         environment_variables=[{"name": name, "value": value} for name, value in work.environment],
-        output_files=wanted,  # for engines before 2.1
+        output_files=wanted,  # for engines with version 2.0 of the API
         output_paths=wanted,
         platform=requirements,
     )

@@ -1,11 +1,12 @@
-"""Other machines, as the executor of a call: which stages are sent, and whether a result is accepted.
+"""Runs stages of a call on other machines: decides which stages are sent, and whether a result is accepted.
 
-A stage is sent if no core is idle here. Meanwhile it keeps its claim, but no local slot and no memory. If no
-result comes back, it runs here, and nothing is sent for a while (remote/outages.py).
+A stage is sent if no core is idle on this machine. While it runs elsewhere, it keeps its claim, but neither a
+local slot nor memory. If no result comes back, the stage runs on this machine, and nothing is sent for a
+while (remote/outages.py).
 
-A stage on another machine can read only what was sent with it: its inputs and the files of its tool, all of
-them part of its key. Its dependencies are therefore known without an observer, and equal those that the
-observer records of a local run.
+On another machine, a stage can read only what was sent with it: its inputs and the files of its tool, which
+are all part of its key. Therefore, its dependencies are known without an observer, and are the same as an
+observer would record in a local run.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
 
     from nvccache.run.stage_run import MakeExecutor, Work
 
-_JOBS = 64  # stages of this user that run elsewhere at the same time
+_JOBS = 64  # the maximum number of this user's stages that run elsewhere at the same time
 _SCRATCH_NAME = SCRATCH_NAME.encode()
-_NAMES_SCRATCH = "stub"  # a role: the file's `#line`s contain its own name, which call.py removes
+_NAMES_SCRATCH = "stub"  # the role of a file whose `#line`s contain its own path, which call.py removes
 
 
 def make_executor(config: Config) -> MakeExecutor:
-    """A function that gives each call the configured executor."""
+    """A function that returns a new executor, as configured, for each call."""
     where = endpoint.parse(config.executor)
     return lambda call: OtherMachines(call, where, config)
 
@@ -59,7 +60,9 @@ class OtherMachines(Executor):
         self._is_usable = outages.current(self._outage) is None
 
     def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
-        """A job that runs the stage elsewhere, and its slot's release; None if it is not to be sent now."""
+        """A job that runs a stage elsewhere, and a function that frees its slot; None if it must not be sent
+        now.
+        """
         if run.stays_here or not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
             return None
         slot = self._pool.take()
@@ -69,7 +72,9 @@ class OtherMachines(Executor):
         return lambda handle: self._run(run, handle), slot.release
 
     def note_end(self, run: StageRun) -> None:
-        """If a stage failed elsewhere but not here, begin an outage: the other machine has a fault."""
+        """Begin an outage if a stage failed elsewhere but not here, because then the other machine has a
+        fault.
+        """
         if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
             self._begin_outage(faults.FAILED, "a stage failed there but not here")
 
@@ -78,7 +83,9 @@ class OtherMachines(Executor):
             slot.release()
 
     def _run(self, run: StageRun, handle: Handle) -> ToolRun | None:
-        """Run a stage elsewhere; None if it has to run here. Raises errors that have other causes."""
+        """Run a stage elsewhere; returns None if it has to run here. Raises errors that the executor did not
+        cause.
+        """
         try:
             return self.take_result(run.stage, self.run_stage(run.stage, handle))
         except BaseException as error:
@@ -108,7 +115,7 @@ class OtherMachines(Executor):
         return result
 
     def take_result(self, stage: Stage, result: RemoteResult) -> ToolRun:
-        """Write the outputs as if the stage had run here; raises OSError."""
+        """Write the outputs of a stage as if it had run on this machine; raises OSError."""
         scratch = os.fsencode(self._call.plan.scratch)
         for output, content in self._contents(stage, result):
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
@@ -121,9 +128,10 @@ class OtherMachines(Executor):
         return ToolRun(completed, executor=self._endpoint.shown, was_cached=result.was_cached)
 
     def note_failure(self, error: BaseException) -> str:
-        """Log why a stage has to run here, and return the fault; raises errors that have other causes.
+        """Log why a stage has to run here, and return the fault; raises errors that the executor did not
+        cause.
 
-        Nothing is sent for a while, unless its tool failed there.
+        Also begins an outage, so that nothing is sent for a while, unless the fault is FAILED or CANCELLED.
         """
         if isinstance(error, OSError):
             error = ExecutorError(faults.FAILED, str(error))

@@ -1,17 +1,19 @@
-"""Why a stage has no result from another machine: the keys of outcomes.EXECUTOR_FAULTS."""
+"""The reasons why another machine returns no result of a stage: the keys of outcomes.EXECUTOR_FAULTS."""
 
 from __future__ import annotations
 
-UNREACHABLE = "unreachable"  # no connection, no answer in time, no agreement on encryption
-DENIED = "denied"  # credentials or rights
+UNREACHABLE = "unreachable"  # no connection, no answer in time, or no common encryption
+DENIED = "denied"  # the credentials are wrong or lack a right
 NO_WORKERS = "no_workers"  # the stage stayed in the queue too long, or the engine is full
 FAILED = "failed"  # the tool failed, or an output is missing
 BROKEN = "broken"  # anything else
-CANCELLED = ""  # its result is no longer wanted
+CANCELLED = ""  # the stage's result is no longer needed
 
 
 class ExecutorError(Exception):
-    """A stage has to run here after all: a `fault` of the list above, and a sentence for the log."""
+    """A stage has to run on this machine: `fault` is one of the words above, `text` a sentence for the
+    log.
+    """
 
     def __init__(self, fault: str, text: str = "") -> None:
         super().__init__(text or fault)

@@ -1,15 +1,15 @@
-"""Runs one stage through a launcher such as `srun` or `ssh HOST`, a prefix of its command.
+"""Runs one stage through a launcher such as `srun` or `ssh HOST`, which is put before the stage's command.
 
-NVCCACHE_EXECUTOR_DIR must have the same path on all machines. Layout:
+NVCCACHE_EXECUTOR_DIR must have the same path on all machines. It contains
 
     tools-<digest>/bin/…, lib/…     a tool with its libraries, made once
     away-<random>/                  one stage: a tree as for an engine, in which `bin` and `lib` link to the
                                     tool; with a script, the tool's messages and a report
 
 The script contains the whole command, so the launcher need not forward arguments, variables or the working
-directory. Some launchers report success even if the command did not run, or not to its end, and on a network
-file system a file may appear before its content does. So outputs are only accepted if they have the digests
-in the worker's report.
+directory. Some launchers report success even if the command did not run to its end, and on a network file
+system, a file may appear before its content does. Therefore, an output is accepted only if it has the digest
+that the worker's report names.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from nvccache.remote_execution.work import (
 )
 from nvccache.store.store import Store
 
-_PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # a path that no launcher's shell expands or splits
+_PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # a path that a launcher's shell neither expands nor splits
 _STAGE = "away-"
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
-_STALE_SECONDS = 2 * 86400  # longer than any deadline: no call can still use the directory
-# The launcher would consume the build's standard input.
+_STALE_SECONDS = 2 * 86400  # longer than any deadline, so that no call still uses such a directory
+# Otherwise, the launcher would read the standard input of the build.
 _WITHOUT_INPUT = ("/bin/sh", "-c", 'exec "$@" </dev/null', "nvccache")
 
 
 def check(endpoint: Endpoint, directory: str) -> None:
-    """Raise ExecutorError if no stage can be started; `directory` is created later."""
+    """Raise ExecutorError if no stage can be started. `directory`, if missing, is created later."""
     if not shutil.which(endpoint.launcher[0]):
         raise ExecutorError(faults.UNREACHABLE, f"there is no program `{endpoint.launcher[0]}`")
     if not _PLAIN.fullmatch(directory):
@@ -63,7 +63,7 @@ def check(endpoint: Endpoint, directory: str) -> None:
         return
     except OSError as error:
         raise ExecutorError(faults.BROKEN, f"`{directory}` cannot be used: {error.strerror}") from None
-    # Anyone who can write there can run code as this user.
+    # Anyone who can write to the directory can run code as this user.
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
         raise ExecutorError(faults.BROKEN, f"`{directory}` is another user's, or writable by everyone")
 
@@ -71,7 +71,7 @@ def check(endpoint: Endpoint, directory: str) -> None:
 def run(
     endpoint: Endpoint, work: Work, directory: str, environ: Mapping[str, str], store: Store, handle: Handle
 ) -> RemoteResult:
-    """Run a stage until another thread ends `handle`; raises ExecutorError.
+    """Run a stage, unless another thread ends `handle` before; raises ExecutorError.
 
     `directory` is NVCCACHE_EXECUTOR_DIR, and `environ` the launcher's environment.
     """
@@ -99,7 +99,7 @@ def run(
 
 
 def _launch(endpoint: Endpoint, folder: str, environ: Mapping[str, str], handle: Handle) -> None:
-    """Run the script of a stage; raises ExecutorError if it did not begin, or did not end in time."""
+    """Run the script of a stage; raises ExecutorError if it does not begin or end in time."""
     why_ended = faults.CANCELLED
 
     def end_with(fault: str) -> None:
@@ -127,13 +127,13 @@ def _launch(endpoint: Endpoint, folder: str, environ: Mapping[str, str], handle:
 
 
 def _has_begun(folder: str) -> bool:
-    """Whether the script has begun: first of all, it creates the file for the tool's output."""
-    os.listdir(folder)  # makes a network file system refresh its cache
+    """Whether the script has begun. The first thing it does is to create the file for the tool's stdout."""
+    os.listdir(folder)  # this makes a network file system refresh its cache
     return os.path.exists(f"{folder}/{_STDOUT}")
 
 
 def _write(work: Work, folder: str, tool: str, results: Sequence[str]) -> None:
-    """Write the inputs of a stage, and the script that runs it and reports its results; raises OSError."""
+    """Write the inputs of a stage, and the script that runs it and writes the report; raises OSError."""
     for name in os.listdir(tool):
         os.symlink(f"{tool}/{name}", f"{folder}/{name}")
     scratch = f"{folder}/{SCRATCH_NAME}"
@@ -154,7 +154,7 @@ def _write(work: Work, folder: str, tool: str, results: Sequence[str]) -> None:
 
 
 def _results(folder: str, names: Sequence[str]) -> list[bytes]:
-    """The contents of the files that the worker has reported; raises ExecutorError or OSError."""
+    """The contents of the files `names`, as the worker reported them; raises ExecutorError or OSError."""
     status, *lines = untrusted.read_named(f"{folder}/{_REPORT}").decode(errors="replace").split("\n")
     if status.isdecimal() and status != "0":
         raise failure(int(status), untrusted.read_named(f"{folder}/{_STDERR}"))
@@ -170,7 +170,9 @@ def _results(folder: str, names: Sequence[str]) -> list[bytes]:
 
 
 def _installed(tool: ShippedTool, directory: str, store: Store) -> str:
-    """The directory with a tool, copied there once and checked file by file; raises OSError."""
+    """The directory of a tool, which is copied there once, and checked each time. Raises OSError,
+    ExecutorError.
+    """
     named = "\n".join(f"{file.name} {file.digest[0]}" for file in tool.files)
     folder = f"{directory}/tools-{sha256(named.encode(errors='surrogateescape')).hexdigest()[:32]}"
     if not os.path.isdir(folder):
@@ -180,7 +182,7 @@ def _installed(tool: ShippedTool, directory: str, store: Store) -> str:
                 os.makedirs(os.path.dirname(f"{new}/{file.name}"), exist_ok=True)
                 shutil.copyfile(file.path, f"{new}/{file.name}")
                 os.chmod(f"{new}/{file.name}", 0o500)
-            with contextlib.suppress(OSError):  # another call has installed it
+            with contextlib.suppress(OSError):  # another call has installed the tool meanwhile
                 os.rename(new, folder)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -191,7 +193,7 @@ def _installed(tool: ShippedTool, directory: str, store: Store) -> str:
 
 
 def _sweep(directory: str, now: float) -> None:
-    """Remove the directories of killed calls; `now` is by the file system's clock."""
+    """Remove the directories of killed calls; `now` is the present time by the file system's clock."""
     for name in os.listdir(directory):
         path = f"{directory}/{name}"
         with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""The Remote Execution API on the wire: its messages as Python classes, and a gRPC connection.
+"""The messages of the Remote Execution API as Python classes, and a gRPC connection to an engine.
 
-The classes are built from the committed descriptors (reapi.binpb) in a descriptor pool of their own. So their
-names cannot collide with those of another package, and unlike generated code, they work with any version of
-protobuf. Each call has a deadline; all failures are ExecutorErrors.
+The classes are built from descriptors (reapi.binpb) in a separate descriptor pool, so that their names cannot
+collide with those of another package. Unlike generated code, they work with any version of protobuf. Each
+gRPC call has a deadline, and raises ExecutorError if it fails.
 
 Importing this takes 60 to 120 ms, and raises ExecutorError if grpcio or protobuf is missing.
 """
@@ -21,7 +21,7 @@ from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError, NotInstalledError
 
 _DESCRIPTORS = os.path.join(os.path.dirname(__file__), "reapi.binpb")
-# Keeps grpcio from writing to stderr and from installing fork handlers.
+# These variables keep grpcio from writing to stderr and from installing fork handlers.
 _QUIET = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 _FAULTS = {
     **dict.fromkeys(("UNAVAILABLE", "DEADLINE_EXCEEDED"), faults.UNREACHABLE),
@@ -37,9 +37,9 @@ _OPTIONS = [
     ("grpc.http2.max_pings_without_data", 0),
 ]
 _LONGEST_TEXT = 200
-_LARGEST_FILE = 1 << 20  # of certificates, or of a token
+_LARGEST_FILE = 1 << 20  # in bytes, of a file with certificates or a token
 
-Digest = tuple[str, int]  # SHA-256 and size
+Digest = tuple[str, int]  # SHA-256 in hexadecimal, and size in bytes
 
 
 def _load_grpc() -> Any:
@@ -47,7 +47,7 @@ def _load_grpc() -> Any:
     os.environ.update(_QUIET)
     try:
         import grpc
-    finally:  # tools must not inherit these
+    finally:  # tools must not inherit these variables
         for name in _QUIET:
             del os.environ[name]
         os.environ.update(before)
@@ -76,7 +76,7 @@ _NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # of `Status.c
 
 
 def digest_of(content: bytes) -> Digest:
-    """The digest that names content in the API."""
+    """The digest by which the API names this content."""
     return sha256(content).hexdigest(), len(content)
 
 
@@ -85,12 +85,12 @@ def digest_message(digest: Digest) -> Any:
 
 
 def serialized(message: Any) -> bytes:
-    """The canonical encoding of a message, whose digest names it."""
+    """The canonical encoding of a message; the message is named by the digest of these bytes."""
     return bytes(message.SerializeToString(deterministic=True))
 
 
 class Connection:
-    """Made and used on one thread; `cancel` may be called by another."""
+    """A gRPC connection, created and used by one thread. Another thread may call `cancel`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         files = {name: _content_of(name, path) for name, path in endpoint.files.items()}
@@ -111,20 +111,21 @@ class Connection:
         self._channel.close()
 
     def cancel(self) -> None:
-        """End the current call, and any later one, from another thread."""
+        """End the current gRPC call, and any later one."""
         self._is_cancelled = True
         call = self._call
         if call is not None:
             call.cancel()
 
     def request(self, path: str, request: Any, response: Any, seconds: float) -> Any:
-        """The answer, a message of class `response`, to one request or to an iterable of requests."""
+        """The single message of class `response` that answers a request, or an iterator of requests."""
         (answer,) = self.read(path, request, response, seconds)
         return answer
 
     def read(self, path: str, request: Any, response: Any, seconds: float) -> Iterator[Any]:
-        """The messages that answer a request."""
-        # On the wire, a call with one message is a stream, too.
+        """The messages of class `response` that answer a request, or an iterator of requests."""
+        # The channel's stream methods also serve calls with a single message, which look the same on the
+        # wire.
         is_stream = isinstance(request, Iterator)
         kind = self._channel.stream_stream if is_stream else self._channel.unary_stream
         call = kind(path, serialized, response.FromString)(request, timeout=seconds, metadata=self._metadata)
@@ -139,11 +140,11 @@ class Connection:
             self._call = None
 
     def error_of_status(self, status: Any) -> ExecutorError:
-        """The error for a `Status` in a message."""
+        """The error for a message of class `Status`."""
         return self._error(_NAMES.get(status.code, f"code {status.code}"), status.message)
 
     def _error(self, name: str, details: str) -> ExecutorError:
-        if self._token:  # some servers quote what they reject
+        if self._token:  # some servers quote a rejected token
             details = details.replace(self._token, "(token)")
         return ExecutorError(_FAULTS.get(name, faults.BROKEN), f"{name}: {details[:_LONGEST_TEXT]}")
 

@@ -1,7 +1,8 @@
-"""Describes one stage for another machine: whether it may be sent, and with which files.
+"""Describes a stage for another machine: whether it may be sent, and which files are sent with it.
 
-The tool travels with its dynamic loader and libraries, and loads nothing from the worker: its results depend
-on the C library. It is started by class-check (src/native/class_check), which checks the processor class.
+Since a tool's results depend on the C library, it is sent with its dynamic loader and libraries, and loads
+none of the worker's. It is started by class-check (src/native/class_check), which checks that the worker's
+processor is of the same class.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from nvccache.store.store import Store
 from nvccache.toolkit import loader, toolchain
 from nvccache.values import dataclass
 
-# Stands for the scratch directory in commands and files that are sent. The digits make it unique.
+# Replaces the path of the scratch directory in commands and files that are sent. Random digits make it
+# unique.
 SCRATCH_NAME = "nvccache-51d0c2f3a86e4b79"
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
-CHECK_NAME = b"nvccache class-check:"  # begins its messages
+CHECK_NAME = b"nvccache class-check:"  # the beginning of its messages
 _PROGRAMS, _LIBRARIES = "bin", "lib"
-# They make the loader load further libraries. LD_LIBRARY_PATH is harmless: it was used to find the files.
+# These make the loader load further libraries. LD_LIBRARY_PATH does not matter, since the libraries that it
+# leads to are sent.
 _PRELOAD_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
 _CHUNK = 1 << 20
 
@@ -45,12 +48,12 @@ class ShippedTool:
     """A tool with its loader, its libraries and class-check."""
 
     files: Sequence[ToolFile]
-    argv: Sequence[str]  # the program and what precedes its arguments, relative to the root of the tree
+    argv: Sequence[str]  # up to the program, without its arguments; paths are relative to the tree's root
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A stage to run elsewhere, with SCRATCH_NAME for the scratch directory."""
+    """A stage to run elsewhere. In it, SCRATCH_NAME replaces the path of the scratch directory."""
 
     tool: ShippedTool
     arguments: Sequence[str]  # argv[1:]
@@ -62,28 +65,28 @@ class Work:
 @dataclass(frozen=True, slots=True)
 class RemoteResult:
     completed: Completed
-    outputs: Mapping[str, bytes]  # contents by name
+    outputs: Mapping[str, bytes]  # names as in Work.outputs -> contents
     was_cached: bool = False
 
 
 def may_be_sent(stage: Stage, environ: Mapping[str, str]) -> bool:
-    """Whether another machine would give the same result."""
+    """Whether a stage would have the same result on another machine."""
     grammar, tool = stage.grammar, stage.tool
     if not tool.may_run_elsewhere or not grammar.is_cached:
-        return False  # its tool reads more than can be sent
+        return False  # the tool reads files that cannot be sent
     if grammar.sees_directory or tool.lines_matter(stage.argv) or grammar.sees_names:
         return False
     if grammar.dates_sources:
         return False
     if grammar.stays_in_order:
-        return False  # it does more than read and write the files that it names
+        return False  # the stage does more than read and write the files that its arguments name
     if not stage.kept_outputs or any(output.begins_as for output in stage.outputs):
         return False
     return not any(environ.get(name) for name in tool.variables)
 
 
 def forwarded_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The environment of a tool elsewhere: only variables that the C library reads."""
+    """The variables that a tool gets on another machine: only those that the C library reads."""
     names = (*environment.OF_LIBC, "GLIBC_TUNABLES")
     return sorted((name, environ[name]) for name in names if environ.get(name))
 
@@ -92,7 +95,7 @@ def describe_stage(
     stage: Stage, argv: Sequence[str], read: Sequence[str], scratch: str, tool: ShippedTool,
     environ: Mapping[str, str],
 ) -> Work:  # fmt: skip
-    """The stage as it is sent; raises ExecutorError if it reads files outside the scratch directory."""
+    """Describe a stage for another machine; raises ExecutorError if it reads files outside `scratch`."""
     inside = scratch + "/"
     inputs = {path.removeprefix(inside): path for path in read}
     if not all(path.startswith(inside) for path in read):
@@ -111,7 +114,9 @@ def describe_stage(
 
 
 def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
-    """The tool as it is sent; `name` is argv[0]. Raises OSError, or ExecutorError if it cannot be sent."""
+    """List the files of a tool, whose argv[0] is `name`. Raises OSError, or ExecutorError if it cannot be
+    sent.
+    """
     program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     libraries = loader.libraries_of(program, environ)
     if not libraries:
@@ -135,7 +140,7 @@ def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedToo
 
 
 def checks_of(processor_class: str) -> list[str]:
-    """The arguments by which class-check recognizes the processor's class; empty if it cannot."""
+    """The arguments that tell class-check the required processor class; empty if the class is unknown."""
     if "\n" in processor_class:
         return []
     present = processor_class.split()
@@ -143,7 +148,7 @@ def checks_of(processor_class: str) -> list[str]:
 
 
 def digest_of_file(path: str, store: Store) -> tuple[str, int]:
-    """The SHA-256 and size of a file, memoized by its stat signature; raises OSError."""
+    """The SHA-256 and size of a file, from a memo if its stat signature is unchanged; raises OSError."""
     real_path = os.path.realpath(path)
     signature = signatures.signature_of(real_path)
     if signature is None:
@@ -164,7 +169,9 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
 
 
 def failure(status: int, stderr: bytes) -> ExecutorError:
-    """The error for a stage that failed; its own messages are dropped, since the local run repeats them."""
-    if CHECK_NAME in stderr:  # the worker's processor is of another class, or the loader cannot be run
+    """The error for a stage that failed. Its messages are dropped, since the run on this machine repeats
+    them.
+    """
+    if CHECK_NAME in stderr:  # the processor is of another class, or the loader cannot be run
         return ExecutorError(faults.BROKEN, stderr.decode(errors="replace").strip())
     return ExecutorError(faults.FAILED, f"status {status}")
