@@ -1,8 +1,7 @@
-"""Runs all tools, and handles stop signals.
+"""Runs the tools of a compile, and handles the signals that stop it.
 
-A tool inherits standard input, and its two output streams are captured as bytes. If nvccache is stopped, no
-compiler keeps running: since compiler drivers and wrapper scripts do not stop their children, the signal goes
-to the whole process tree.
+A tool inherits standard input; its stdout and stderr are captured as bytes. If nvccache is stopped, it sends
+the signal to the whole process tree, since compiler drivers and wrapper scripts do not stop their children.
 """
 
 from __future__ import annotations
@@ -31,54 +30,55 @@ if TYPE_CHECKING:
 class Completed:
     """The result of running a tool."""
 
-    status: int  # its exit code, or minus the signal that ended it
+    status: int  # its exit code, or minus the number of the signal that ended it
     stdout: bytes
     stderr: bytes
     seconds: float
-    cpu: float = 0.0  # seconds, including children that it waited for; 0 if unknown
-    is_cut_short: bool = False  # whether a process that it started can still write to its streams
+    cpu: float = 0.0  # in seconds, including children that the tool waited for; 0 if unknown
+    is_cut_short: bool = False  # whether a process that the tool started may still write to its streams
 
 
 class Interrupted(BaseException):
-    """A stop signal reached this process. Not an Exception: nothing may swallow it."""
+    """A stop signal reached this process. Not an Exception, so that no handler of those catches it."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
         self.signum = signum
 
 
-# For `python -I`, which ignores the caller's directory and variables; appends the path of our modules.
+# Run by `python -I`, which ignores the caller's directory and variables. Appends the path of nvccache's
+# modules, and runs one of them.
 _DETACHED = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); module = sys.argv.pop(1);"
     " runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
-# Set by make for its own children: only they may take tokens of its jobserver.
+# Variables of the caller's shell and make. Only children of make may take tokens from its jobserver.
 _CALLER_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
-_LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # this Python may have started without them
+_LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # the launcher may have removed them
 _OWN_PREFIX = "_NVCCACHE_"
 _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
-_MAX_FINAL_READS = 32  # after a tool has ended: up to twice the largest pipe; others may keep writing
+_MAX_FINAL_READS = 32  # after a tool has ended: twice the largest pipe, as others may keep writing
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def raise_on_stop_signals() -> None:
-    """Turn SIGINT, SIGTERM and SIGHUP into Interrupted, unless the caller of this process ignores them."""
+    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP, except for those that the caller ignores."""
     for signum in _STOP_SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, _on_stop_signal)
 
 
 def restore_stop_signals() -> None:
-    """Undo `raise_on_stop_signals`, once there is nothing left to clean up."""
+    """Undo `raise_on_stop_signals`, when nothing is left to be cleaned up."""
     for signum in _STOP_SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, signal.SIG_DFL)
 
 
 def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """Signals the tools itself, since the code that waits for a child may not have its pid yet."""
+    """Stop the tools and raise Interrupted. The code that waits for a tool may not know its pid yet."""
     for stop_signal in _STOP_SIGNALS:
         if signal.getsignal(stop_signal) is not signal.SIG_IGN:
             # A second ^C kills tools that ignore SIGTERM.
@@ -96,7 +96,7 @@ def _signal_descendants(signum: int) -> None:
 def process_tree(pid: int) -> list[int]:
     """A process and all its descendants; the process comes first.
 
-    Processes in a session of their own are left out: servers that tools have started for later compiles.
+    Processes in other sessions are left out, since they may be servers that tools started for later compiles.
     """
     parents, session = {}, os.getsid(0)
     for name in os.listdir("/proc"):
@@ -116,8 +116,8 @@ class Child:
 
     def __init__(self, pid: int, streams: Sequence[int]) -> None:
         self.pid = pid
-        self.streams = streams  # to read its standard output and error from
-        self.returncode: int | None = None  # its exit code, or minus the signal that ended it
+        self.streams = streams  # descriptors to read its stdout and stderr from
+        self.returncode: int | None = None  # its exit code, or minus the number of the signal that ended it
         self.cpu = 0.0  # seconds, from the kernel when it is reaped
         self._reaping = threading.Lock()
 
@@ -134,7 +134,7 @@ class Child:
             os.kill(self.pid, signal.SIGTERM)
 
     def _reap(self, options: int) -> int | None:
-        if self._reaping.acquire(blocking=not options):  # else another thread waits for it
+        if self._reaping.acquire(blocking=not options):  # otherwise, another thread waits for the tool
             try:
                 pid, status, usage = os.wait4(self.pid, options) if self.returncode is None else (0, 0, None)
                 if usage and pid == self.pid:
@@ -146,7 +146,7 @@ class Child:
 
 
 class Handle:
-    """A tool that may have to be ended by another thread than the one that waits for it."""
+    """A tool that another thread may end than the one that waits for it."""
 
     __slots__ = ("_child", "_lock", "_on_end", "is_ended")
 
@@ -157,7 +157,7 @@ class Handle:
         self._lock = threading.Lock()
 
     def end(self, signum: int = signal.SIGTERM) -> None:
-        """End the tool and its descendants, now or as soon as it starts.
+        """End the tool and its descendants, now or as soon as the tool starts.
 
         Compilers remove their temporary files on SIGTERM, but not on SIGKILL.
         """
@@ -171,14 +171,16 @@ class Handle:
                         os.kill(member, signum)
 
     def on_end(self, ended: Callable[[], None]) -> None:
-        """Call `ended` when `end` is called, or now if it was already; for a run on another machine."""
+        """Call `ended` when `end` is called, or at once if it was called already. Used to stop remote
+        runs.
+        """
         with self._lock:
             self._on_end = ended
         if self.is_ended:
             ended()
 
     def attach(self, child: Child) -> None:
-        """Set the tool, which has just started."""
+        """Set the tool that has just started."""
         with self._lock:
             self._child = child
         if self.is_ended:
@@ -186,17 +188,17 @@ class Handle:
 
 
 def reap_children() -> None:
-    """Wait for all children after a stop signal: one may have started without any thread waiting for it."""
+    """Wait for all children after a stop signal, since one may have started that no thread waits for."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
 
 
 def die_of(signum: int) -> NoReturn:
-    """End this process by the signal, so that its parent sees the same as with nvcc."""
+    """End this process by a signal, so that its parent gets the same exit status as from nvcc."""
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
-    os._exit(128 + signum)  # a signal that is blocked
+    os._exit(128 + signum)  # reached only if the signal is blocked
 
 
 def run(
@@ -204,7 +206,7 @@ def run(
     environ: Mapping[str, str],
     handle: Handle | None = None,
 ) -> Completed:
-    """Run one tool until it ends; raises OSError if it cannot be started."""
+    """Run a tool until it ends; raises OSError if it cannot be started."""
     started = time.monotonic()
     child = _start(argv, environ)
     try:
@@ -222,15 +224,16 @@ def run(
 
 
 def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
-    """Start a tool with the descriptors that it would inherit from nvcc; raises OSError."""
+    """Start a tool, which inherits the same descriptors as from nvcc; raises OSError."""
     program = argv[0] if "/" in argv[0] else environment.found_on(environ.get("PATH", ""), argv[0])
     if not program:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
-    # Files that this process has opened are closed on exec; those it inherited are for the tools too.
+    # Descriptors that this process opened are closed on exec; the tool gets those that this process
+    # inherited.
     pipes = os.pipe(), os.pipe()
     actions = []
     for target, (_, end) in enumerate(pipes, start=1):
-        os.set_inheritable(end, end == target)  # they are equal if the caller has closed that stream
+        os.set_inheritable(end, end == target)  # equal if the caller has closed this stream
         actions.append((os.POSIX_SPAWN_DUP2, end, target))
 
     def spawn(path: str, words: Sequence[str]) -> int:
@@ -242,7 +245,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
         except OSError as error:
             if error.errno != errno.ENOEXEC:
                 raise
-            # A script without #!, as nvcc's shell runs it.
+            # It is a script without #!. A shell, which nvcc uses, runs such a script by sh.
             pid = spawn("/bin/sh", ["/bin/sh", program, *argv[1:]])
     except BaseException:
         for descriptor, _ in pipes:
@@ -255,10 +258,10 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
 
 
 def _read_output(child: Child) -> tuple[list[bytes], bool]:
-    """The output of a tool until it ends, and whether processes that it started can still write more.
+    """The stdout and stderr of a tool until it ends, and whether processes that it started may write more.
 
-    Like nvcc, does not wait for the end of the streams: processes that the tool started, such as a compile
-    server, may keep them open.
+    Like nvcc, this does not wait for the end of the streams, because processes that the tool started, such as
+    a compile server, may keep them open.
     """
     written = {descriptor: bytearray() for descriptor in child.streams}
     still_open = set(child.streams)
@@ -284,7 +287,7 @@ def _read_output(child: Child) -> tuple[list[bytes], bool]:
 
 
 def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:
-    """Read once, or everything if the tool has ended; returns whether more may come."""
+    """Read once, or everything if the tool has ended; returns whether there may be more."""
     os.set_blocking(descriptor, False)
     try:
         for _ in range(_MAX_FINAL_READS if has_ended else 1):
@@ -298,15 +301,17 @@ def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:
 
 
 def _pidfd_of(child: Child) -> int:
-    """A pidfd, which becomes readable when the process ends; -1 if there are none."""
+    """A pidfd, which becomes readable when the process ends; -1 if pidfds are not supported."""
     try:
         return os.pidfd_open(child.pid)
-    except (AttributeError, OSError):  # before Linux 5.3, or another C library
+    except (AttributeError, OSError):  # Linux before 5.3, or a C library without it
         return -1
 
 
 def run_attached(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a command with this process's standard streams; returns its exit code, or minus its signal."""
+    """Run a command with this process's standard streams; returns its exit code, or minus the signal's
+    number.
+    """
     import subprocess
 
     with subprocess.Popen(argv, env=dict(environ)) as child:
@@ -320,11 +325,11 @@ def run_attached(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 def start_detached(
     module: str, arguments: Sequence[str], environ: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> bool:
-    """Run a module of ours in a background process; returns whether it could be started.
+    """Run a module of nvccache in a background process; returns whether it could be started.
 
-    Make, Ninja, CI jobs and `$(...)` wait for all processes that hold their pipes, locks or jobserver, or are
-    in their process group. The new process holds none of these, and has a group of its own. It inherits only
-    the descriptors in `pass_fds`.
+    Make, Ninja, CI jobs and `$(...)` wait for each process that has their pipes, locks or jobserver open, or
+    is in their process group. Therefore, the new process inherits only the descriptors in `pass_fds`, and
+    gets a process group of its own.
     """
     import subprocess
 
@@ -348,5 +353,5 @@ def start_detached(
         )
     except (OSError, ValueError):
         return False
-    child.returncode = 0  # or Python warns when this process ends that the child is still running
+    child.returncode = 0  # otherwise, Python warns at its end that the child is still running
     return True

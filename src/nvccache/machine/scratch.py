@@ -1,12 +1,12 @@
-"""The scratch directory of a call, and the removal of stale ones.
+"""The scratch directory of a call, and the removal of stale scratch directories.
 
-If a call is killed outright, its tools run to their end, as nvcc's do, and a call on a later day removes its
-directory. One in use is locked by its call; the kernel releases the locks of dead processes.
+If a call is killed by SIGKILL, its tools run to their end, like nvcc's, and a call on a later day removes its
+directory. A call locks its directory, which the kernel unlocks when the process dies.
 
-    $TMPDIR/nvccache-<uid>/             the user's; removed with the last directory in it
-    $TMPDIR/nvccache-<uid>/<random>/    one call's
+    $TMPDIR/nvccache-<uid>/ one per user; removed with the last directory in it
+    $TMPDIR/nvccache-<uid>/<random>/ one per call
 
-The tools load a library from there, so other users must not be able to replace these directories.
+Other users must not be able to replace these directories, since the tools load a library from there.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _NAME = r"[0-9a-f]{16}"
-_STALE_SECONDS = 24 * 3600.0  # without a new file
+_STALE_SECONDS = 24 * 3600.0  # since the last new file
 _TRIES = 100
-# nvcc and its tools write file names into commands and C text, and do not quote these correctly.
+# nvcc and its tools do not quote these characters correctly in commands and C text.
 _UNQUOTABLE = frozenset('\\"$`\n')
 
 
 def choose(environ: Mapping[str, str], cache: str) -> str:
     """The absolute path of a new scratch directory, which is created later.
 
-    If others could exchange it in TMPDIR, it is in the cache directory or, failing that, in /tmp: with umask
-    002, the user's own group may write to the first two.
+    If other users could replace it in TMPDIR, it is in the cache directory. If they could replace it there,
+    too, it is in /tmp. With umask 002, the user's group may write to TMPDIR and to the cache directory.
     """
     parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
     if os.path.isdir(parent) and not _is_safe(_of_user(parent)) and os.path.isabs(cache):
         with contextlib.suppress(OSError):
-            os.makedirs(cache, 0o700, exist_ok=True)  # it may be the user's first call
+            os.makedirs(cache, 0o700, exist_ok=True)  # the cache may not exist before the user's first call
             parent = cache if _is_safe(_of_user(cache)) else "/tmp"
     return os.path.join(_of_user(parent), new_name())
 
@@ -58,7 +58,7 @@ def _of_user(parent: str) -> str:
 
 
 def _is_safe(path: str) -> bool:
-    """Whether the user's directory can be created, or exists and cannot be exchanged by others."""
+    """Whether a directory can be created, or exists, so that other users cannot replace it."""
     try:
         parent = os.stat(os.path.dirname(path))
         if parent.st_mode & untrusted.WRITABLE_BY_OTHERS and not parent.st_mode & stat.S_ISVTX:
@@ -77,7 +77,9 @@ def is_quotable(path: str) -> bool:
 
 
 def hide_paths(text: bytes, path: str) -> bytes:
-    """Diagnostics without the path of the scratch directory: intermediates appear under their base names."""
+    """Diagnostics in which intermediates appear under their base names, without the scratch directory
+    `path`.
+    """
     return text.replace(os.fsencode(path) + b"/", b"")
 
 
@@ -90,7 +92,9 @@ def is_mentioned(path: str, text: bytes) -> bool:
 
 
 def within(path: str, work: Callable[[], Result]) -> Result:
-    """Call `work` while the directory exists; raises OSError if it cannot be created."""
+    """Create a scratch directory, call `work`, and remove the directory; raises OSError if it cannot be
+    created.
+    """
     lock = -1
     try:
         lock = make(path)
@@ -98,7 +102,7 @@ def within(path: str, work: Callable[[], Result]) -> Result:
     finally:
         try:
             remove(path)
-        except process.Interrupted:  # raised at most once
+        except process.Interrupted:  # a second signal does not raise it
             remove(path)
             raise
         finally:
@@ -108,7 +112,7 @@ def within(path: str, work: Callable[[], Result]) -> Result:
 
 
 def make(path: str) -> int:
-    """Create a directory that is locked until the returned descriptor is closed; raises OSError."""
+    """Create a scratch directory, which is locked until the returned descriptor is closed; raises OSError."""
     parent = os.path.dirname(path)
     for _ in range(_TRIES):
         with contextlib.suppress(FileExistsError):
@@ -119,13 +123,13 @@ def make(path: str) -> int:
             os.mkdir(path, 0o700)
             break
     descriptor = os.open(path, untrusted.FOLDER)
-    with contextlib.suppress(OSError):  # a file system without locks, on which no call removes it as stale
+    with contextlib.suppress(OSError):  # without locks, no call removes the directory as stale
         flock.take(descriptor)
     return descriptor
 
 
 def sweep(parent: str) -> None:
-    """Remove stale scratch directories from `parent`, which may itself have been removed meanwhile."""
+    """Remove stale scratch directories from `parent`, which another call may have removed meanwhile."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if re.fullmatch(_NAME, entry.name):
@@ -134,7 +138,7 @@ def sweep(parent: str) -> None:
 
 
 def _remove_if_stale(path: str) -> None:
-    """Raises OSError if it is not a directory."""
+    """Remove a scratch directory if it is stale; raises OSError if it is not a directory."""
     descriptor = os.open(path, untrusted.FOLDER)
     try:
         if time.time() - os.fstat(descriptor).st_mtime > _STALE_SECONDS and flock.take(descriptor):
@@ -151,7 +155,7 @@ def remove(path: str) -> None:
     for _ in range(_TRIES):
         _remove_folder(path)
         if not os.path.lexists(path):
-            break  # else a compiler whose driver has been ended has just created its output
+            break  # otherwise, a compiler without its driver created its output meanwhile
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 

@@ -1,20 +1,20 @@
-"""How many tools may run in parallel: slots of the user's pool, tokens of make, and memory for one more tool.
+"""How many tools may run in parallel, by slots of the user's pool, tokens of make, and available memory.
 
-All calls of one user on one machine share a pool with one slot per core, numbered like the cores, so that
-calls confined to other cores (`taskset`, a batch system) use other slots. A slot is a file that is locked
-while in use, so that the kernel frees it when its holder dies:
+All calls of one user on one machine share a pool of slots, one per core. Slots have the numbers of the cores,
+so that calls that are bound to different cores (by `taskset` or a batch system) use different slots. A slot
+is a file that is locked while it is used, so that the kernel frees it when the process dies:
 
     /dev/shm/nvccache-<uid>/slot-<core>
 
-The cores are those of the affinity mask, but no more than the CPU quota of the control groups allows.
+A call uses the cores in its affinity mask, but no more than the CPU quota of its control groups allows.
 
-A token is one byte in a fifo that make (4.4 or later) and all its jobs share. A job that has read one may run
+A token is a byte in a FIFO that make (4.4 or later) shares with its jobs. A job that reads a token may run
 one more tool, and writes the same byte back afterwards.
 
-A further tool must not drive the machine into swapping. Its memory is estimated from the size of its input;
-for heavy tools, it is at least that of the largest tool that has ended in this call. Free memory is what the
-kernel reports or what the control groups of this process leave, whichever is less, minus what running tools
-may still allocate.
+A tool is not started if the machine might then swap. Its memory is estimated from the size of its input; for
+a heavy tool, it is at least that of the largest tool that has ended in this call. Free memory is what the
+kernel reports, or what the control groups of this process leave if that is less, minus what running tools may
+still allocate.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Not TMPDIR or the cache: both may differ between calls, and machines may share the cache.
+# TMPDIR and the cache directory are not used, since they may differ between calls, and several machines may
+# share the cache.
 _BASES = ("/dev/shm", "/tmp")
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
-_SPARE_BYTES = 256 * _MIB  # for everything else on the machine
+_SPARE_BYTES = 256 * _MIB  # kept free for everything else on the machine
 _JOBSERVER = "--jobserver-auth="
-_UNLIMITED = 1 << 62  # bytes; a control group of version 1 without a limit reports a larger number
+_UNLIMITED = 1 << 62  # bytes; without a limit, a control group of version 1 reports more
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
-    """The directory of this user's pool on this machine, created if missing; empty if it is unsafe."""
+    """The directory of this user's pool on this machine, created if missing; empty if none can be trusted."""
     for base in bases:
         directory = f"{base}/nvccache-{os.geteuid()}"
         with contextlib.suppress(OSError):
@@ -55,7 +56,7 @@ def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
 
 
 class PoolSlot:
-    """A slot of a pool, taken until it is released or this process dies."""
+    """A slot of a pool, in use until it is released or this process dies."""
 
     __slots__ = ("_descriptor", "number")
 
@@ -71,22 +72,23 @@ class PoolSlot:
 
 
 class Pool:
-    """Slots that calls of this user share."""
+    """Slots that all calls of this user on this machine share."""
 
     __slots__ = ("_directory", "_name", "_numbers", "size")
 
     def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-") -> None:
-        self._directory = directory  # empty if there is none
+        self._directory = directory  # empty if no directory can be used
         self._name = name
         self._numbers = numbers
         self.size = len(numbers)
 
     def take(self) -> PoolSlot | None:
-        """A free slot, or None without waiting; never raises OSError."""
+        """Take a free slot; returns None at once if there is none. Never raises OSError."""
         for number in self._numbers if self._directory else ():
             path = f"{self._directory}/{self._name}{number}"
             with contextlib.suppress(OSError):
-                # A new descriptor each time: a lock belongs to an open file, so this process excludes itself.
+                # The file is opened anew each time, so that its lock also excludes other threads of this
+                # process.
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 if flock.take_or_close(descriptor):
                     return PoolSlot(number, descriptor)
@@ -95,16 +97,16 @@ class Pool:
 
 
 def pool_of(usable_cores: Sequence[int], directory: str, jobs: int = 0) -> Pool:
-    """The pool of all calls that may use these cores; it has `jobs` slots, unless that is 0."""
-    first_extra = os.sysconf("SC_NPROCESSORS_CONF")  # the first number that is not a core's
+    """The pool with a slot for each of these cores, or with `jobs` slots unless `jobs` is 0."""
+    first_extra = os.sysconf("SC_NPROCESSORS_CONF")  # the first number without a core
     numbers = [*usable_cores, *range(first_extra, first_extra + jobs)]
     return Pool(directory, numbers[: jobs or len(usable_cores)])
 
 
 def open_jobserver(environ: Mapping[str, str]) -> int:
-    """A descriptor of the fifo that MAKEFLAGS names, or -1.
+    """A descriptor of the jobserver's FIFO that MAKEFLAGS names, or -1.
 
-    Earlier versions of make have a pipe, which only recipes that begin with `+` inherit: these use the pool.
+    Before 4.4, make uses a pipe, which only recipes that begin with `+` inherit. Calls then use the pool.
     """
     flags = [word for word in environ.get("MAKEFLAGS", "").split() if word.startswith(_JOBSERVER)]
     if not flags or not flags[-1].startswith(f"{_JOBSERVER}fifo:"):
@@ -126,22 +128,22 @@ class Slot:
     __slots__ = ("is_own", "pool_slot", "token")
 
     def __init__(self, is_own: bool, token: bytes, pool_slot: PoolSlot | None) -> None:
-        self.is_own = is_own  # the one that a call always has
-        self.token = token  # of make, or empty
-        self.pool_slot = pool_slot  # shows other calls that a core is in use
+        self.is_own = is_own  # whether it is the slot that each call always has
+        self.token = token  # a token of make's jobserver, or empty
+        self.pool_slot = pool_slot  # taken so that other calls see that a core is used
 
     @property
     def number(self) -> int:
-        """The number of the pool's slot, or -1."""
+        """The number of the slot in the pool, or -1."""
         return self.pool_slot.number if self.pool_slot else -1
 
 
 class Slots:
     """The slots of one call; not thread-safe.
 
-    A call always has one of its own. Further ones come from make's jobserver, which alone knows how much
-    may run, or without one from the user's pool. A slot that is not from the pool also takes a free
-    one there, so that other calls see that the machine is busy.
+    A call always has one slot of its own. It gets more slots from make's jobserver, which knows how much may
+    run in parallel, or from the user's pool if there is no jobserver. The call's own slot and a slot from
+    make also take a free slot of the pool, so that other calls see that the machine is busy.
     """
 
     __slots__ = ("_in_use", "_jobserver", "_pool")
@@ -152,7 +154,7 @@ class Slots:
         self._in_use: list[Slot] = []
 
     def take(self) -> Slot | None:
-        """A slot, the call's own first, or None without waiting; never raises OSError."""
+        """Take a slot, the call's own first; returns None at once if there is none. Never raises OSError."""
         is_own, token = not any(slot.is_own for slot in self._in_use), b""
         if not is_own:
             if self._jobserver >= 0:
@@ -161,7 +163,8 @@ class Slots:
                 if not token:
                     return None
             for slot in self._in_use:
-                # Slots in use that hold none of the pool's get one first, or too much would run.
+                # First, those slots in use that could not take a slot of the pool get one; otherwise, too
+                # many tools would run.
                 slot.pool_slot = slot.pool_slot or self._pool.take()
         pool_slot = self._pool.take()
         if not (is_own or token or pool_slot):
@@ -170,7 +173,7 @@ class Slots:
         return self._in_use[-1]
 
     def may_become_free(self) -> bool:
-        """Whether this call could get another slot when make or other calls release theirs."""
+        """Whether this call could get another slot when make or another call releases one."""
         in_pool = sum(slot.pool_slot is not None for slot in self._in_use)
         return self._jobserver >= 0 or in_pool < self._pool.size
 
@@ -190,7 +193,7 @@ class Slots:
 
 
 def memory_of(factor: int, input_bytes: int, *, is_heavy: bool) -> int:
-    """An upper estimate of a tool's memory, in bytes; `factor` is bytes per byte of input."""
+    """An upper estimate of a tool's memory in bytes; `factor` is in bytes per byte of input."""
     expected = _BASE_BYTES + factor * input_bytes
     if is_heavy:
         largest_so_far = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
@@ -199,15 +202,15 @@ def memory_of(factor: int, input_bytes: int, *, is_heavy: bool) -> int:
 
 
 def has_memory(wanted: int, reserved: int) -> bool:
-    """Whether there are `wanted` bytes for another tool, besides `reserved` bytes for those running.
+    """Whether `wanted` bytes are free for another tool if running tools may use `reserved` bytes.
 
-    Those have allocated part of `reserved` already; subtracting all of it errs on the side of waiting.
+    Running tools have allocated a part of `reserved` already. Subtracting all of it only delays the new tool.
     """
     return free_memory() - reserved >= wanted + _SPARE_BYTES
 
 
 def free_memory() -> int:
-    """Bytes that could be allocated now without swapping; _UNLIMITED if unknown."""
+    """The bytes that could be allocated now without swapping; _UNLIMITED if unknown."""
     available = _value(read("/proc/meminfo"), "MemAvailable:")
     free = [available * 1024] if available is not None else []
     for directory, limit, usage, cache in _memory_limits():
@@ -219,7 +222,9 @@ def free_memory() -> int:
 
 @functools.cache
 def _memory_limits() -> list[tuple[str, int, str, str]]:
-    """Control groups with limits: directory, bytes, and where the usage and the droppable part of it are."""
+    """Control groups with limits: the directory, the limit in bytes, the name of the file with the usage, and
+    the name of the value in memory.stat that the kernel can free.
+    """
     limits = []
     for directory in directories("memory"):
         for name, usage, cache in (
@@ -233,7 +238,7 @@ def _memory_limits() -> list[tuple[str, int, str, str]]:
 
 
 def _value(text: str, name: str) -> int | None:
-    """The number after a name at the start of a line."""
+    """The number that follows `name` at the start of a line."""
     lines = (line.split() for line in text.splitlines())
     return next((int(fields[1]) for fields in lines if fields[:1] == [name]), None)
 
@@ -243,14 +248,14 @@ OWN = "/proc/self/cgroup"
 
 
 def usable_cores(own: str = OWN, mount: str = MOUNT) -> list[int]:
-    """The numbers of the cores in this process's affinity mask, at most as many as its CPU quota allows."""
+    """The numbers of the cores in this process's affinity mask, but not more than its CPU quota allows."""
     affinity = sorted(os.sched_getaffinity(0))
     quotas = filter(None, map(_quota, directories("cpu", own, mount)))
     return affinity[: min([len(affinity), *quotas])]
 
 
 def _quota(directory: str) -> int | None:
-    """The quota of one group, in cores, rounded up; None if there is none."""
+    """The quota of one control group, in cores, rounded up; None if it has none."""
     fields = read(f"{directory}/cpu.max").split()
     if not fields:
         fields = read(f"{directory}/cpu.cfs_quota_us").split()
@@ -261,10 +266,10 @@ def _quota(directory: str) -> int | None:
 
 
 def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator[str]:
-    """Where the limits of a controller (`cpu`, `memory`) may be: the process's group and all above it.
+    """The directories of a controller (`cpu`, `memory`) for this process's control group and all above it.
 
-    In a container, the group is often mounted as the root, although its path is that on the host. So the root
-    is included, and some of the directories may not exist.
+    In a container, the group is often mounted as the root, while its path is still that on the host.
+    Therefore, the root is included, and some of the directories may not exist.
     """
     for line in read(own).splitlines():
         _, _, named = line.partition(":")

@@ -1,9 +1,9 @@
-"""The caller's standard output and error: replaying output to them.
+"""Writes the stored output of a query to the caller's stdout and stderr.
 
-Output is replayed as nvcc would write it. If it cannot be written, nvcc runs instead and fails in its own
-way: by SIGPIPE if the reader has exited, with or without a message if a disk is full.
+It is written as nvcc would write it. If that fails, nvcc runs instead, so that it fails in its own way: by
+SIGPIPE if the reader has exited, and with or without a message if a disk is full.
 
-Tools always write their diagnostics to a pipe, so on a terminal these are as plain as in a build by Ninja.
+Tools always write their diagnostics to a pipe, so even on a terminal these have no colours, as with Ninja.
 
 Part of the hot path of queries.
 """
@@ -25,8 +25,9 @@ _OUTPUT, _ERROR = 1, 2
 def can_be_written(has_output: bool, has_messages: bool) -> bool:
     """Whether stdout and stderr can be replayed as nvcc would write them.
 
-    They cannot if stdout is a terminal, which a wrapper may query; if a descriptor is closed, since one of
-    our files may have its number now; or if both are the same file, since their order is not recorded.
+    They cannot if stdout is a terminal, since a wrapper may behave differently then; if a descriptor is
+    closed, since a file of nvccache may have its number now; or if both lead to the same file, since the
+    order of their parts is not recorded.
     """
     if sys.stdout is None or sys.stderr is None:
         return False
@@ -42,7 +43,7 @@ def size_and_position() -> tuple[int, int] | None:
 
 
 def restore_output(before: tuple[int, int] | None) -> None:
-    """Undo a partial write to standard output, if that is a regular file; raises OSError."""
+    """Undo a partial write to standard output, using `size_and_position` from before; raises OSError."""
     if before:
         os.ftruncate(_OUTPUT, before[0])
         os.lseek(_OUTPUT, before[1], os.SEEK_SET)
@@ -52,7 +53,7 @@ def restore_output(before: tuple[int, int] | None) -> None:
 def silenced_stderr(is_silenced: bool) -> Iterator[None]:
     """Redirect standard error to /dev/null.
 
-    The Rust client of remotes prints a message there before it raises an error, if it cannot start a thread.
+    If opendal, the client of remotes, cannot start a thread, it prints a message before it raises an error.
     """
     try:
         saved = os.dup(2) if is_silenced else -1
