@@ -1,4 +1,4 @@
-"""Digests and keys, stat signatures, file status, locks, ELF files, and opening files that are not trusted.
+"""Digests, keys, stat signatures, file status, locks, ELF files, and opening files that are not trusted.
 
-Does not know compiles or the cache. Only keys.py imports blake3 and xxhash.
+Knows nothing about compiles and the cache. Only keys.py imports blake3 and xxhash.
 """

@@ -1,12 +1,12 @@
-"""The text of a C++ source without the comments that cannot change the preprocessor's output.
+"""Removes those comments from a C++ source that cannot change the preprocessor's output.
 
-Only comments at the end of a line are removed, so that no token moves; newlines stay. What might not be a
-comment is left as it is: lines with quotation marks, directives with `<` (`#include <a//b>`), lines that
-continue the line before or on which a comment ends, comments with a backslash, those that silence gcc
-(`/* fall through */`), and those of which it may warn. A line is treated in the same way whether or not it is
-inside a comment that began on an earlier line.
+Only comments at the end of a line are removed, so that no token moves; newlines stay. A comment also stays if
+it might not be one: on a line with quotation marks, on a directive with `<` (`#include <a//b>`), on a line
+that continues the line before, or on one where another comment ends. So do comments with a backslash, those
+that suppress a warning of gcc (`/* fall through */`), and those of which gcc may warn. A line is treated in
+the same way whether or not it is inside a comment that began on an earlier line.
 
-Not to be used if anything but the preprocessor reads the file, or if there are messages: these quote sources.
+Do not use this if other tools than the preprocessor read the file, or if messages may quote the source.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import re
 
 from nvccache.files import keys, untrusted
 
-LARGEST = 1 << 18  # bytes; more would take longer than a few milliseconds
-# A raw string can look like code, trigraphs and blanks after a backslash can continue a line, and for gcc a
-# lone carriage return ends a line.
+LARGEST = 1 << 18  # bytes; a larger file would take more than a few milliseconds
+# Files with these are not changed: a raw string can look like code, trigraphs and blanks after a backslash
+# can continue a line, and for gcc, a lone carriage return ends a line.
 _UNCLEAR = rb'R(?:\\\r?\n)*"|\?\?|\\[ \t\f\v\r]+\n|\r(?!\n)'
 _COMMENT = rb"""(?mx)
     ^ (?<!\\\n) (?! [^\n]* (?:\#|%:) [^\n]* < )
     (?P<code> [^"'/\\\n]* (?: (?<!\*) / (?![/*]) [^"'/\\\n]* )* ) (?<!\*)
     (?: // (?: (?!\*/) [^\\\n] )* | /\* (?!/) (?: (?!\*/) [^\\] )* \*/ [ \t\r]* ) $
 """
-# The last two make gcc warn: `/*` in a comment, and characters that change the direction of writing.
+# Comments with these stay. gcc warns of the last two: `/*`, and characters that change the text's direction.
 _KEPT = rb"(?is)fall|lint|./\*|[\xd8\xe2]"
 
 
@@ -33,7 +33,7 @@ def without_comments(text: bytes) -> bytes:
         return text
     try:
         text.decode()
-    except UnicodeDecodeError:  # of which clang warns in comments
+    except UnicodeDecodeError:  # clang warns of invalid UTF-8 in comments
         return text
     return text if re.search(_UNCLEAR, text) else re.sub(_COMMENT, _code_of, text)
 
@@ -49,5 +49,5 @@ def _code_of(match: re.Match[bytes]) -> bytes:
 
 
 def digest_of_code(path: str) -> str:
-    """The digest of a file without comments; raises OSError, also if it is larger than LARGEST."""
+    """The digest of a file without comments; raises OSError, for example if it is larger than LARGEST."""
     return keys.digest_bytes(without_comments(untrusted.read_named(path, LARGEST)))

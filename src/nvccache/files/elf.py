@@ -1,6 +1,6 @@
-"""ELF files: whether a file is one, and whether its sections can be searched.
+"""Whether a file is an ELF file, and whether text in its sections can be found.
 
-Only 64-bit little-endian files, as nvcc makes them, are supported. Offsets and counts are not trusted.
+Supports only 64-bit little-endian files, which nvcc writes. Offsets and counts in a file are not trusted.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import struct
 
 MAGIC = b"\x7fELF"
 _COMPRESSED = 0x800  # SHF_COMPRESSED
-_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # from older assemblers; LTO bytecode
+_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # sections of older assemblers, and of LTO
 _ELF64 = MAGIC + b"\x02\x01"
-# In the ELF header: offset, entry size, count, and the index of the section with the names.
+# In the ELF header: offset, entry size and number of section headers, and the index of the names' section.
 _SECTION_HEADERS = struct.Struct("<40xQ10xHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
@@ -23,7 +23,7 @@ def is_elf(path: str) -> bool:
 
 
 def hides_text(image: bytes) -> bool:
-    """Whether searching a file for text may miss something: sections that may name files are compressed."""
+    """Whether a search for a file name may miss it, since sections of the ELF file are compressed."""
     if not image.startswith(_ELF64):
         return False
     try:

@@ -1,7 +1,7 @@
 """The kernel's `flock` locks on open files.
 
-A lock belongs to the open file: the kernel releases it when its holder dies, and a process that opens the
-file again excludes itself as well. `event_totals.fold` uses filelock instead (store/locks.py).
+The kernel releases a lock when the process dies. A lock belongs to the open file, so that it also excludes
+another `open` by the same process. `event_totals.fold` uses filelock instead (store/locks.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 
 
 def take(descriptor: int) -> bool:
-    """Lock an open file or directory, unless it is locked; raises OSError if locks do not work there."""
+    """Lock an open file or directory; False if it is locked already. Raises OSError if locks do not work."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -21,7 +21,7 @@ def take(descriptor: int) -> bool:
 
 
 def take_or_close(descriptor: int) -> bool:
-    """As `take`, but closes the file if that raises OSError."""
+    """Like `take`, but closes the file if it raises OSError."""
     try:
         return take(descriptor)
     except OSError:
@@ -30,8 +30,8 @@ def take_or_close(descriptor: int) -> bool:
 
 
 def release(descriptor: int) -> None:
-    """Release a lock and close its file; errors, such as those of a file server, no longer matter."""
-    # Closing is not enough: a tool that is being started has a copy of the descriptor until its exec.
+    """Release a lock and close its file, without reporting errors, for example of a file server."""
+    # Closing is not enough, since a tool that is being started has a copy of the descriptor until its exec.
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     with contextlib.suppress(OSError):

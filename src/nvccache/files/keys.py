@@ -1,11 +1,11 @@
-"""Digests, keys and sums; nothing else imports blake3 and xxhash.
+"""Digests, keys and sums. No other module imports blake3 or xxhash.
 
-A digest names bytes (BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters) and is collision-resistant.
-A sum (XXH3, 128 bits) detects damage to our files; it takes a fifth of the time, but is easy to forge.
+A digest (BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters) names content, without collisions. A sum
+(XXH3, 128 bits) detects damage to the cache's files. It takes a fifth of the time, but is easy to forge.
 
-A key names everything a stage's result depends on: a list of components, each a tag with length-delimited
-parts, so that `-I -O2` and `-I-O2` differ, and so does a part moved to another tag. The same list is what
-`nvccache explain` keeps and compares (explain/).
+A key is a digest of everything a result depends on: a list of components, each a tag with parts. Lengths are
+part of it, so that `-I -O2` and `-I-O2` differ, and so does a part under another tag. `nvccache explain`
+stores and compares the same list (explain/).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
 
 LENGTH = 64  # characters of a digest, and of a key
-SUM_LENGTH = 32  # characters of a sum, which also names a call as typed
+SUM_LENGTH = 32  # characters of a sum, which also names the record of a replay
 _CHUNK = 1 << 20
-_LARGE = 1 << 14  # bytes of a part that is hashed on its own, instead of copied into a buffer with others
+_LARGE = 1 << 14  # bytes; a larger part is hashed on its own, not copied into a buffer with others
 
 
 def digest_bytes(content: bytes) -> str:
@@ -33,7 +33,7 @@ def digest_bytes(content: bytes) -> str:
 
 
 def sum_of(content: bytes) -> str:
-    """A sum; only for checking large contents, since loading xxhash takes as long as BLAKE3 of 2 MB."""
+    """The sum of large content. Otherwise, use a digest: loading xxhash takes as long as BLAKE3 of 2 MB."""
     from xxhash import xxh3_128_hexdigest
 
     return xxh3_128_hexdigest(content)
@@ -47,7 +47,7 @@ def sum_bytes(content: bytes) -> bytes:
 
 
 def digest_file(path: str, max_bytes: int = untrusted.MAX_BYTES) -> str:
-    """The digest of a file; raises OSError, also if it is not a regular file or exceeds `max_bytes`."""
+    """The digest of a file; raises OSError if it is unreadable, not regular, or larger than `max_bytes`."""
     descriptor = untrusted.open_named(path, max_bytes)
     try:
         return digest_descriptor(descriptor)
@@ -56,7 +56,7 @@ def digest_file(path: str, max_bytes: int = untrusted.MAX_BYTES) -> str:
 
 
 def digest_descriptor(descriptor: int) -> str:
-    """The digest of an open file from its offset on; raises OSError, also if it exceeds its size."""
+    """The digest of an open file, from its offset to its end; raises OSError, also if it grows meanwhile."""
     state = blake3()
     rest = os.fstat(descriptor).st_size
     while rest > 0 and (chunk := os.read(descriptor, min(rest, _CHUNK))):
@@ -67,9 +67,9 @@ def digest_descriptor(descriptor: int) -> str:
 
 
 def key_of(kind: str, components: Iterable[KeyComponent]) -> str:
-    """The key of these components; it covers the number, lengths and order of their parts.
+    """The key of these components, which depends on the number, lengths and order of their parts.
 
-    Join thousands of names into one part: the overhead of a part exceeds the time for its bytes.
+    Callers join thousands of names into one part, since a part costs more time than its bytes do.
     """
     state = blake3()
     framed = [b"4:kind1;%d:%s" % (len(kind), kind.encode())]

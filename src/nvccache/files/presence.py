@@ -10,9 +10,9 @@ import stat
 
 from nvccache.files import keys
 
-# What can exist at a path; the prefixes of names in an input record.
+# What can exist at a path. An input record has these before the names that were looked up.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
-WHOLE_STATUS = "="  # prefix of the results of `status_of`
+WHOLE_STATUS = "="  # the first character of a result of `status_of`
 
 
 def state_of(path: str) -> str:
@@ -21,7 +21,7 @@ def state_of(path: str) -> str:
 
 
 def state_and_link(path: str) -> tuple[str, bool]:
-    """What exists at a path, links followed, and whether the path itself is a link."""
+    """What exists at a path, and whether the path itself is a link; links are followed."""
     is_link = False
     try:
         mode = os.lstat(path).st_mode
@@ -38,14 +38,14 @@ def state_and_link(path: str) -> tuple[str, bool]:
 
 
 def user_and_groups() -> str:
-    """The user and groups of this process, which decide what it may read."""
+    """The user and groups of this process, on which depends what it may read."""
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
 
 
 def digest_of_listing(directory: str) -> str:
-    """The digest of a directory's entries, names with types; empty if it cannot be listed.
+    """The digest of the names and types of a directory's entries; empty if it cannot be listed.
 
-    Links are not followed: their targets are not part of a listing.
+    Links are not followed, since their targets are not part of a listing.
     """
     try:
         with os.scandir(directory) as entries:
@@ -61,14 +61,14 @@ def digest_of_listing(directory: str) -> str:
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str:
-    """The type of an entry that is not a regular file; the listing has it, so no system call is needed."""
+    """The type of an entry that is not a regular file. No system call is needed: the listing contains it."""
     if entry.is_dir(follow_symlinks=False):
         return "/d"
     return "/l" if entry.is_symlink() else "/o"
 
 
 def date_and_size(path: str) -> str:
-    """What a tool learns when it queries a file's date; empty if there is no file."""
+    """What a tool can learn from a file's date and size; empty if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -77,7 +77,7 @@ def date_and_size(path: str) -> str:
 
 
 def status_of(path: str) -> str:
-    """What a program learns when it queries a file's status; empty if there is no file."""
+    """What a program can learn from a file's status; empty if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

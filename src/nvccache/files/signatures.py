@@ -1,19 +1,19 @@
 """Stat signatures, which change when a file is modified, replaced or touched.
 
-Part of the hot path. A signature is (device, inode, size, modification time, change time), both times
-in nanoseconds; five zeros mean "unknown". Programs cannot set a file's change time, so new content of the
-same size with a restored modification time is noticed.
+Part of the hot path. A signature is (device, inode, size, modification time, change time), with both times in
+nanoseconds; five zeros mean "unknown". Since programs cannot set a file's change time, new content is
+detected even if its size is the same and its modification time was set back.
 
-Change times are reliable on file systems that this kernel or a server writes to. Images (squashfs, ISO 9660,
-ext4) have the dates they were made with, in whole seconds and often the same in the next version. On FUSE, a
-program invents them. Files in /proc and other pseudo file systems are generated when they are read.
+Change times are reliable on file systems where this kernel or a server sets them. Images (squashfs, ISO 9660,
+ext4) have the dates with which they were created, in whole seconds and often the same in the next version. On
+FUSE, a program chooses them. Files in /proc and other pseudo file systems are generated when they are read.
 """
 
 from __future__ import annotations
 
 import os
 
-# The C module behind `operator`, whose Python part need not be loaded.
+# The C module behind `operator`, so that the Python module is not loaded.
 from _operator import attrgetter
 from itertools import chain
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 Signature = tuple[int, int, int, int, int]
 UNKNOWN = (0, 0, 0, 0, 0)
-# How long after a change a second one may get the same time stamp: the kernel's clock for stamps ticks every
-# 4 or 10 ms; file systems without fractions of a second have a resolution of up to 2 s.
+# How long after a change another change may get the same time stamp. The kernel's clock for time stamps ticks
+# every 4 or 10 ms; file systems without fractions of a second have a resolution of up to 2 s.
 _FINE_SECONDS = 0.1
 _COARSE_SECONDS = 2
 _SECOND = 10**9  # nanoseconds
 _MOUNTS = "/proc/self/mountinfo"
-# The kernel or the server sets the change time.
+# File systems on which the kernel or a server sets the change time.
 _REAL = frozenset(
     """
     bcachefs btrfs ceph devtmpfs ext2 ext3 ext4 f2fs gfs2 gpfs jfs nfs nfs4 ocfs2 ramfs reiserfs tmpfs xfs zfs
     """.split()
 )
-# Layers of other file systems, which may be images.
+# Layers of other file systems, some of which may be images.
 _LAYERS = frozenset(("overlay", "aufs"))
-# File systems of servers, which may stamp in whole seconds; they are not images.
+# File systems of servers, which may set times in whole seconds although they are not images.
 _WHOLE_SECONDS = frozenset(("afs", "beegfs", "lustre"))
-_LOOP = 7  # the major number of loop devices, which can be switched to another image
+_LOOP = 7  # the major number of loop devices, which can be attached to another image
 # Pseudo file systems, whose files the kernel generates when they are read.
 _PSEUDO = frozenset(
     """
@@ -47,7 +47,7 @@ _PSEUDO = frozenset(
     selinuxfs sysfs tracefs
     """.split()
 )
-BOOT = "/proc/sys/kernel/random/boot_id"  # read in a fifth of the time of /proc/cpuinfo
+BOOT = "/proc/sys/kernel/random/boot_id"  # takes a fifth of the time to read /proc/cpuinfo
 
 of_status: Callable[[os.stat_result], Signature] = attrgetter(
     "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
@@ -55,9 +55,9 @@ of_status: Callable[[os.stat_result], Signature] = attrgetter(
 
 
 def all_of(paths: Iterable[str] | Iterable[bytes]) -> list[Signature] | None:
-    """The signatures of all paths, links followed, by one stat each; None if one of these fails.
+    """The signatures of all paths, by one stat each, which follows links; None if one of them fails.
 
-    Paths of bytes take a third less time, since Python need not encode them.
+    Paths given as bytes take a third less time, since Python need not encode them.
     """
     try:
         return list(map(of_status, map(os.stat, paths)))
@@ -66,7 +66,7 @@ def all_of(paths: Iterable[str] | Iterable[bytes]) -> list[Signature] | None:
 
 
 def of_boot() -> str:
-    """Identifies a machine and its processor until it reboots; empty if unknown."""
+    """Identifies this machine until it reboots, and thus its processor; empty if unknown."""
     try:
         descriptor = os.open(BOOT, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -86,19 +86,19 @@ def signature_of(path: str) -> Signature | None:
 
 
 def last_change(signature: Signature, now_ns: int) -> int:
-    """The latest time at which the file can have changed last, in nanoseconds.
+    """The latest time, in nanoseconds, at which the last change of the file can have happened.
 
-    Modification times in the future were set by hand, and are ignored; change times cannot be set.
+    A modification time in the future was set by a program, and is ignored. Change times cannot be set.
     """
     slack = 0 if signature[4] % _SECOND else _COARSE_SECONDS * _SECOND
     return max(signature[4] + slack, signature[3] if signature[3] <= now_ns else 0)
 
 
 def is_settled(signature: Signature, now_ns: int) -> bool:
-    """Whether any change after `now_ns`, when the signature was taken, will certainly change it.
+    """Whether any later change of the file will certainly change its signature, which was taken at `now_ns`.
 
-    A file that has just changed could change again within one tick of the kernel's clock for stamps. On some
-    file systems dates are not reliable at all.
+    A file that has just changed could change again within one tick of the kernel's clock for time stamps. On
+    some file systems, dates are not reliable at all.
     """
     if now_ns - last_change(signature, now_ns) <= _FINE_SECONDS * _SECOND:
         return False
@@ -106,7 +106,7 @@ def is_settled(signature: Signature, now_ns: int) -> bool:
 
 
 def to_text(signatures: Iterable[Signature]) -> str:
-    """Decimal numbers separated by `, `, five per signature: like the `str` of a list, which is fastest."""
+    """Five decimal numbers per signature, separated by `, `, since the `str` of a list is the fastest way."""
     return str(list(chain.from_iterable(signatures)))[1:-1]
 
 
@@ -125,15 +125,15 @@ def has_reliable_dates(device: int, changed_ns: int) -> bool:
     if kind in _WHOLE_SECONDS:
         return True
     if changed_ns % _SECOND:
-        # For some kinds, files have another device than the mount.
+        # On some file systems, files have another device than the mount, so their kind is unknown.
         return kind is None or kind in _REAL or kind in _LAYERS
     return kind in _REAL and device == _root_device()
 
 
 def _root_device() -> int:
-    """The device of `/`, which is not replaced while the machine runs; -1 for a loop device.
+    """The device of `/`, whose image is not replaced while the machine runs; -1 for a loop device.
 
-    In a virtual machine, many of its files have the whole-second dates of an image.
+    In a virtual machine, many files on it have the dates of an image, in whole seconds.
     """
     if not _root_devices:
         _root_devices.append(os.stat("/").st_dev)
@@ -141,16 +141,16 @@ def _root_device() -> int:
 
 
 def is_pseudo_file_system(device: int) -> bool:
-    """Whether files on a device have generated content, perhaps without end. Raises nothing."""
+    """Whether files on a device have generated content, which may have no end. Raises nothing."""
     return _kinds().get(device) in _PSEUDO
 
 
-_root_devices: list[int] = []  # cached: needed for each file with a date in whole seconds
+_root_devices: list[int] = []  # a cache, since it is needed for each file with a date in whole seconds
 _kinds_by_device: dict[int, str] = {}
 
 
 def _kinds() -> Mapping[int, str]:
-    """The kind of file system on each device, assuming that the mounts of a process do not change."""
+    """The kind of file system on each device, read once: mounts rarely change while a process runs."""
     if not _kinds_by_device:
         try:
             with open(_MOUNTS, encoding="utf-8", errors="replace") as stream:
@@ -161,7 +161,7 @@ def _kinds() -> Mapping[int, str]:
 
 
 def kinds_in(mounts: str) -> dict[int, str]:
-    """The kinds of file systems, by device, in a text like that of /proc/self/mountinfo."""
+    """The kind of file system for each device, from a text in the format of /proc/self/mountinfo."""
     found: dict[int, str] = {}
     for line in mounts.split("\n"):
         before, _, after = line.partition(" - ")

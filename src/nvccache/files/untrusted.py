@@ -1,4 +1,4 @@
-"""Reads and writes files in directories that others can write to, and files whose paths come from records.
+"""Reads and writes files in directories to which others can write, and files whose paths come from records.
 
 Part of the hot path. All functions raise OSError unless their docstrings say otherwise.
 """
@@ -9,16 +9,16 @@ import errno
 import os
 import stat
 
-# Opening a FIFO must not block, and a terminal must not become the controlling one.
+# Opening a FIFO must not block, and a terminal must not become this process's controlling terminal.
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-MAX_BYTES = 1 << 34  # bytes of a file that a compile may read; some link archives of gigabytes
+MAX_BYTES = 1 << 34  # the maximum size of an input; some calls link archives of gigabytes
 
 
 def open_named(path: str, max_bytes: int = MAX_BYTES) -> int:
     """A descriptor to read a regular file of at most `max_bytes`; links are followed."""
-    status = os.stat(path)  # before opening, which has side effects on some devices
+    status = os.stat(path)  # first, since opening has side effects on some devices
     if can_be_read(status, max_bytes):
         descriptor = os.open(path, FILE & ~os.O_NOFOLLOW)
         if can_be_read(os.fstat(descriptor), max_bytes):
@@ -28,7 +28,7 @@ def open_named(path: str, max_bytes: int = MAX_BYTES) -> int:
 
 
 def read_named(path: str, max_bytes: int = MAX_BYTES) -> bytes:
-    """The content of such a file."""
+    """The content of a regular file of at most `max_bytes`; links are followed."""
     descriptor = open_named(path, max_bytes)
     try:
         return read_whole(descriptor)
@@ -39,7 +39,7 @@ def read_named(path: str, max_bytes: int = MAX_BYTES) -> bytes:
 def can_be_read(status: os.stat_result, max_bytes: int = MAX_BYTES) -> bool:
     """Whether a file with this status can be read to its end without blocking.
 
-    A FIFO waits for a writer, a device may have no end, and files of /proc may do either.
+    Reading a FIFO waits for a writer, a device may have no end, and files in /proc may have either problem.
     """
     if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
         return False
@@ -57,14 +57,14 @@ def read_all(descriptor: int, size: int) -> bytes:
 
 
 def read_whole(descriptor: int) -> bytes:
-    """The content of an open file; raises OSError if it is longer than its size says."""
+    """The content of an open file; raises OSError if it is longer than its status says."""
     content = read_all(descriptor, os.fstat(descriptor).st_size)
     check_at_end(descriptor)
     return content
 
 
 def check_at_end(descriptor: int) -> None:
-    """Raise OSError if a file that was read up to its size has more: it is growing, or reports no size."""
+    """Raise OSError if a file that was read up to its size has more content: it grows, or reports no size."""
     if os.read(descriptor, 1):
         raise OSError(errno.EINVAL, "larger than its reported size")
 
@@ -77,9 +77,9 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def write_new(path: str, content: bytes, mode: int) -> None:
-    """Write a new file; it is removed if that fails.
+    """Create a file and write its content; remove it if that fails.
 
-    If others may write to it, it gets exactly this mode; otherwise, the process's umask applies.
+    If `mode` lets others write, the file gets exactly this mode; otherwise, the umask applies.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, mode)
     try:
@@ -95,7 +95,7 @@ def write_new(path: str, content: bytes, mode: int) -> None:
 
 
 def make_folder(path: str, mode: int) -> None:
-    """Create a folder if it is missing, in the same way as a file; it keeps an inherited setgid bit."""
+    """Create a folder if it is missing. `mode` is as for `write_new`; an inherited setgid bit stays set."""
     try:
         os.mkdir(path, mode)
     except FileExistsError:

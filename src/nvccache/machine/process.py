@@ -46,8 +46,7 @@ class Interrupted(BaseException):
         self.signum = signum
 
 
-# Run by `python -I`, which ignores the caller's directory and variables. Appends the path of nvccache's
-# modules, and runs one of them.
+# For `python -I`, which ignores the caller's directory and variables: adds the path of nvccache's modules.
 _DETACHED = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); module = sys.argv.pop(1);"
     " runpy.run_module(module, run_name='__main__', alter_sys=True)"
@@ -171,9 +170,7 @@ class Handle:
                         os.kill(member, signum)
 
     def on_end(self, ended: Callable[[], None]) -> None:
-        """Call `ended` when `end` is called, or at once if it was called already. Used to stop remote
-        runs.
-        """
+        """Call `ended` when `end` is called, or now if it was called already. For runs on other machines."""
         with self._lock:
             self._on_end = ended
         if self.is_ended:
@@ -228,8 +225,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
     program = argv[0] if "/" in argv[0] else environment.found_on(environ.get("PATH", ""), argv[0])
     if not program:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
-    # Descriptors that this process opened are closed on exec; the tool gets those that this process
-    # inherited.
+    # Descriptors that this process opened are closed on exec. The tool gets only those that it inherited.
     pipes = os.pipe(), os.pipe()
     actions = []
     for target, (_, end) in enumerate(pipes, start=1):
@@ -309,9 +305,7 @@ def _pidfd_of(child: Child) -> int:
 
 
 def run_attached(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a command with this process's standard streams; returns its exit code, or minus the signal's
-    number.
-    """
+    """Run a command with the standard streams of this process; returns its exit code, or minus the signal."""
     import subprocess
 
     with subprocess.Popen(argv, env=dict(environ)) as child:

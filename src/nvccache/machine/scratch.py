@@ -77,9 +77,7 @@ def is_quotable(path: str) -> bool:
 
 
 def hide_paths(text: bytes, path: str) -> bytes:
-    """Diagnostics in which intermediates appear under their base names, without the scratch directory
-    `path`.
-    """
+    """Diagnostics without the path of the scratch directory, so that they contain only base names."""
     return text.replace(os.fsencode(path) + b"/", b"")
 
 
@@ -92,9 +90,7 @@ def is_mentioned(path: str, text: bytes) -> bool:
 
 
 def within(path: str, work: Callable[[], Result]) -> Result:
-    """Create a scratch directory, call `work`, and remove the directory; raises OSError if it cannot be
-    created.
-    """
+    """Call `work` while the scratch directory exists; raises OSError if it cannot be created."""
     lock = -1
     try:
         lock = make(path)

@@ -32,8 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# TMPDIR and the cache directory are not used, since they may differ between calls, and several machines may
-# share the cache.
+# Not TMPDIR or the cache, which may differ between calls. Also, several machines may share a cache.
 _BASES = ("/dev/shm", "/tmp")
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
@@ -87,8 +86,7 @@ class Pool:
         for number in self._numbers if self._directory else ():
             path = f"{self._directory}/{self._name}{number}"
             with contextlib.suppress(OSError):
-                # The file is opened anew each time, so that its lock also excludes other threads of this
-                # process.
+                # Opened anew each time, since a lock excludes this process only from other open files.
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 if flock.take_or_close(descriptor):
                     return PoolSlot(number, descriptor)
@@ -163,8 +161,7 @@ class Slots:
                 if not token:
                     return None
             for slot in self._in_use:
-                # First, those slots in use that could not take a slot of the pool get one; otherwise, too
-                # many tools would run.
+                # First, slots in use that have no slot of the pool get one, or too many tools would run.
                 slot.pool_slot = slot.pool_slot or self._pool.take()
         pool_slot = self._pool.take()
         if not (is_own or token or pool_slot):
@@ -222,8 +219,8 @@ def free_memory() -> int:
 
 @functools.cache
 def _memory_limits() -> list[tuple[str, int, str, str]]:
-    """Control groups with limits: the directory, the limit in bytes, the name of the file with the usage, and
-    the name of the value in memory.stat that the kernel can free.
+    """Control groups with limits: directory, bytes, and the names of the usage and of its part that can be
+    freed.
     """
     limits = []
     for directory in directories("memory"):

@@ -25,9 +25,8 @@ _OUTPUT, _ERROR = 1, 2
 def can_be_written(has_output: bool, has_messages: bool) -> bool:
     """Whether stdout and stderr can be replayed as nvcc would write them.
 
-    They cannot if stdout is a terminal, since a wrapper may behave differently then; if a descriptor is
-    closed, since a file of nvccache may have its number now; or if both lead to the same file, since the
-    order of their parts is not recorded.
+    They cannot if stdout is a terminal, which a wrapper may query; if a descriptor is closed, since a file of
+    nvccache may have its number; or if both lead to the same file, since their order is not recorded.
     """
     if sys.stdout is None or sys.stderr is None:
         return False

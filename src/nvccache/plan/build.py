@@ -1,7 +1,6 @@
 """Builds a plan from a transcript: the stages, and the files that flow between them.
 
-A stage depends on each earlier stage that writes a file which it reads. Files are recognized by their names,
-never by the position of a command or argument, which changes with releases of nvcc.
+A stage depends on the earlier stages that write its inputs. These are found by file name, never by position.
 """
 
 from __future__ import annotations
@@ -134,9 +133,7 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
 
 
 def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
-    """The command, without the option that makes the tool write the module id's file instead of reading
-    it.
-    """
+    """The command, without the option by which a tool writes the module id's file instead of reading it."""
     names_id = "module id" in grammar.names.values()
     return [token for token in argv if token != GENERATES_ID] if names_id else argv
 
@@ -144,8 +141,7 @@ def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
 def _output(role: str, path: str, scratch: str, number: int) -> Output:
     if path.startswith(scratch + "/"):
         return Output(role, path)
-    # A tool does not write a product directly to its destination, since another process could change the file
-    # there before it is stored.
+    # A product is first written here: at its destination, others could change it before it is stored.
     return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
 
 
@@ -192,8 +188,8 @@ def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]
         texts += [output.path for output in stage.outputs if output.role in _INCLUDED]
         mentioned = tuple(f"{scratch}/{name}" for name in stage.mentions)
         for output in stage.outputs:
-            # The C++ text that cudafe++ writes includes the stub. The stub, which cicc writes, includes the
-            # fatbinary as C text.
+            # cudafe++ writes C++ text that includes the stub. cicc writes the stub, which includes the
+            # fatbinary.
             if output.role in ("cudafe1.cpp", "stub"):
                 direct[output.path] = mentioned
     included = dict(direct)
@@ -228,8 +224,7 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     problem = _problem_of_flow(stages, plan.included)
     if problem:
         return problem
-    # For a source without device code, such as a .cpp file, nvcc compiles an object even if PTX was
-    # requested, and then does not keep it.
+    # From a .cpp file, nvcc compiles an object even if only PTX was requested, and then discards it.
     if not any(
         stage.grammar.is_cached
         and not stage.is_preprocessor

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 MODULE_IDS = "module ids"
 _FORBIDDEN = "forbidden"  # stands for the digest of a file that cannot be read
-# The role of the source's name, which affects only messages (tried on CUDA 13.0: PTX, stubs and C++ text do
-# not depend on it).
+# The role of the source's name, which affects messages, but no PTX, stub or C++ text (tried on 13.0).
 _SOURCE_NAME = "source name"
 
 
@@ -52,8 +51,7 @@ def of_stage(
         ("files", tuple(_file_parts(stage))),
     ]
     if is_known:
-        # A record contains the paths of the libraries that the tool loaded. A copy of the tool in another
-        # directory may load others.
+        # A record names the libraries that were loaded. The same tool in another place may load others.
         own = loader.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
     if module_ids:
@@ -87,9 +85,9 @@ def is_known_by_content(stage: Stage, program: str) -> bool:
 def by_meaning(
     stage: Stage, components: Iterable[KeyComponent], digests: Sequence[str]
 ) -> list[KeyComponent]:
-    """The components of the meaning key: `digests` for the inputs, and no name of the source.
+    """The components of the meaning key: with `digests` for the inputs, and without the source's name.
 
-    Only results without messages are stored under a meaning key, since messages contain that name.
+    Such keys are only for results without messages, since messages contain that name.
     """
     others = {"inputs": ("meaning", *digests), "arguments": _without_source_name(stage)}
     return [(tag, others.get(tag, parts)) for tag, parts in components]

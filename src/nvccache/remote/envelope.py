@@ -1,9 +1,8 @@
-"""The form of an object on a remote: its name is a hash of bucket and key, its content an envelope.
+"""The form of an object on a remote: its name is a hash, its content an envelope with bucket, key and body.
 
-An envelope contains bucket, key, body, and the body's digest. Since remotes are not trusted, bucket and key
-must be the requested ones, the body must not exceed the size limit, and its digest must match. This detects
-damage, but not malice: anyone with write access can store any body under a key. Therefore, the digest of each
-blob is also compared with the blob's name (records/tiered_store.py).
+Remotes are not trusted: an envelope must contain the requested bucket and key, respect the size limit, and
+match its own digest. This detects damage, but not malice: anyone with write access can store any body under a
+key. Therefore, blobs are also compared with the digest that names them (records/tiered_store.py).
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ def name_of(bucket: str, key: str) -> str:
 
 
 def max_sealed_size(most: int) -> int:
-    """The size in bytes of the largest envelope for a body of `most` bytes, even if zstd cannot compress
-    it.
-    """
+    """The maximum size of an envelope for a body of `most` bytes, even if zstd cannot compress it."""
     return most + most // 128 + 4096
 
 

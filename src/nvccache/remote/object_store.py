@@ -37,9 +37,7 @@ class ObjectStore(Service):
         self._operator()
 
     def get(self, name: str, most: int) -> bytes | None:
-        """Sends one request. It neither queries the size first, nor requests a range, which servers may
-        reject.
-        """
+        """Sends one request. It neither queries the size first nor requests a range, which may fail."""
         try:
             return self._read(name, most)
         except ServiceError:

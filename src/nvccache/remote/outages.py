@@ -1,8 +1,7 @@
 """After a fault, all processes of this user on this machine skip the remote or executor for a minute.
 
-An outage is a file in the pool directory, next to the slots of this user. Other machines, and other users
-with their own credentials, may not see the same fault. Without a pool directory, each process has to detect
-the fault itself.
+An outage is a file next to the user's slots, since other machines, and users with other credentials, may not
+see the same fault. Without a pool directory, each process has to detect the fault itself.
 
     outage-<identity> two lines: the word of the fault, and a clause; the outage began at the file's date
 """

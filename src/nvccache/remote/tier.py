@@ -33,9 +33,7 @@ class _Client:
 
 
 class Tier:
-    """The remotes of one call. Thread-safe; raises nothing. Calls `log` with a sentence for each that
-    fails.
-    """
+    """The remotes of one call. Thread-safe; raises nothing. Logs a sentence for each remote that fails."""
 
     def __init__(
         self,

@@ -58,8 +58,7 @@ def enqueue(root: Directory, identities: Iterable[str], items: Iterable[Item]) -
 def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -> bool:
     """Start the uploader, which inherits the lock; returns False if one is running or none can be started.
 
-    Call this after `enqueue`, because a running uploader checks the queue once more after it released the
-    lock.
+    Call this after `enqueue`: a running uploader checks the queue again after it has released the lock.
     """
     try:
         lock = take_lock(root)
@@ -79,7 +78,7 @@ def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -
 
 
 def take_lock(root: Directory, seconds: float = 0.0) -> int | None:
-    """A descriptor that holds the uploader's lock; None if another process still holds it after `seconds`.
+    """A descriptor of the uploader's lock, or None if it is still taken after `seconds`.
 
     Raises OSError and StoreError.
     """

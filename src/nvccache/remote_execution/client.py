@@ -23,8 +23,7 @@ _API_VERSION = 2  # major
 _QUEUED = (1, 2)  # values of ExecutionStage: CACHE_CHECK and QUEUED
 _CALL_SECONDS = 5.0  # timeout of a call that neither executes an action nor transfers a large blob
 _SLOWEST_BYTES = 1 << 20  # bytes per second of the slowest acceptable transfer, which set its timeout
-# Blobs up to this size are sent in one message. A stage has few of them, so that the message stays below the
-# usual limit of 4 MiB. Larger blobs are streamed.
+# Blobs up to this size go in one message: a stage has few, so it stays below the usual limit of 4 MiB.
 _SMALL_BYTES = 1 << 16
 _CHUNK = 1 << 20
 _LARGEST = 1 << 32  # the maximum size of an output in bytes
@@ -86,10 +85,7 @@ class Client(Connection):
                 self._stream(blob)
 
     def execute(self, action: Digest, queue: float, seconds: float) -> Any:
-        """Execute an action, and return its ExecuteResponse; raises ExecutorError.
-
-        The action may wait for a worker for up to `queue` seconds, and everything may take `seconds`.
-        """
+        """Execute an action, which may wait for a worker for `queue` seconds; returns an ExecuteResponse."""
         timer = threading.Timer(queue, self._check_queue)
         timer.daemon = True
         timer.start()

@@ -1,7 +1,6 @@
 """Runs one stage on an engine of the Remote Execution API.
 
-A stage is sent as an action: a command, an input tree, the paths of outputs, and the properties that the
-worker must have. The input tree is
+An action consists of a command, an input tree, output paths and required worker properties. The input tree:
 
     bin/class-check   bin/TOOL   lib/LIBRARY…   nvccache-…/INPUT…
 
@@ -49,9 +48,7 @@ def run(endpoint: Endpoint, work: Work, handle: Handle) -> RemoteResult:
 
 
 def _fetch(engine: Client, result: Any, work: Work) -> tuple[bytes, bytes, dict[str, bytes]]:
-    """The stdout, stderr and outputs of a stage; raises ExecutorError if it failed or an output is
-    missing.
-    """
+    """A stage's stdout, stderr and outputs; raises ExecutorError if it failed or an output is missing."""
 
     def stream(raw: bytes, digest: Any) -> bytes:
         return raw if raw or not digest.hash else engine.fetch((digest.hash, digest.size_bytes))
@@ -78,9 +75,7 @@ def _seconds_of(metadata: Any) -> float:
 
 
 def describe(work: Work, endpoint: Endpoint) -> tuple[Digest, Mapping[str, Blob]]:
-    """The digest of a stage's action, and all blobs that the engine needs for it, by SHA-256; raises
-    OSError.
-    """
+    """The digest of a stage's action, and the blobs that belong to it, by SHA-256; raises OSError."""
     blobs: dict[str, Blob] = {}
     tree: dict[str, Any] = {}
     machine = platform.machine()

@@ -1,8 +1,7 @@
 """Runs stages of a call on other machines: decides which stages are sent, and whether a result is accepted.
 
-A stage is sent if no core is idle on this machine. While it runs elsewhere, it keeps its claim, but neither a
-local slot nor memory. If no result comes back, the stage runs on this machine, and nothing is sent for a
-while (remote/outages.py).
+A stage is sent if no core is idle here. While it runs elsewhere, it keeps its claim, but no slot and no
+memory. If no result comes back, the stage runs here, and nothing is sent for a while (remote/outages.py).
 
 On another machine, a stage can read only what was sent with it: its inputs and the files of its tool, which
 are all part of its key. Therefore, its dependencies are known without an observer, and are the same as an
@@ -60,9 +59,7 @@ class OtherMachines(Executor):
         self._is_usable = outages.current(self._outage) is None
 
     def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
-        """A job that runs a stage elsewhere, and a function that frees its slot; None if it must not be sent
-        now.
-        """
+        """A job that runs a stage elsewhere, and what frees its slot; None if the stage cannot be sent."""
         if run.stays_here or not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
             return None
         slot = self._pool.take()
@@ -72,9 +69,7 @@ class OtherMachines(Executor):
         return lambda handle: self._run(run, handle), slot.release
 
     def note_end(self, run: StageRun) -> None:
-        """Begin an outage if a stage failed elsewhere but not here, because then the other machine has a
-        fault.
-        """
+        """Begin an outage if a stage failed only elsewhere, since the other machine must have a fault."""
         if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
             self._begin_outage(faults.FAILED, "a stage failed there but not here")
 
@@ -83,9 +78,7 @@ class OtherMachines(Executor):
             slot.release()
 
     def _run(self, run: StageRun, handle: Handle) -> ToolRun | None:
-        """Run a stage elsewhere; returns None if it has to run here. Raises errors that the executor did not
-        cause.
-        """
+        """Run a stage elsewhere; returns None if it has to run here. Raises only errors with other causes."""
         try:
             return self.take_result(run.stage, self.run_stage(run.stage, handle))
         except BaseException as error:
@@ -128,8 +121,7 @@ class OtherMachines(Executor):
         return ToolRun(completed, executor=self._endpoint.shown, was_cached=result.was_cached)
 
     def note_failure(self, error: BaseException) -> str:
-        """Log why a stage has to run here, and return the fault; raises errors that the executor did not
-        cause.
+        """Log why a stage has to run here, and return the fault; raises `error` if it has other causes.
 
         Also begins an outage, so that nothing is sent for a while, unless the fault is FAILED or CANCELLED.
         """

@@ -11,9 +11,7 @@ CANCELLED = ""  # the stage's result is no longer needed
 
 
 class ExecutorError(Exception):
-    """A stage has to run on this machine: `fault` is one of the words above, `text` a sentence for the
-    log.
-    """
+    """A stage has to run on this machine. `fault` is a word from above; `text`, a sentence, is logged."""
 
     def __init__(self, fault: str, text: str = "") -> None:
         super().__init__(text or fault)

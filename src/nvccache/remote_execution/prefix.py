@@ -170,9 +170,7 @@ def _results(folder: str, names: Sequence[str]) -> list[bytes]:
 
 
 def _installed(tool: ShippedTool, directory: str, store: Store) -> str:
-    """The directory of a tool, which is copied there once, and checked each time. Raises OSError,
-    ExecutorError.
-    """
+    """The directory of a tool, which is copied there once, and checked each time. Raises OSError."""
     named = "\n".join(f"{file.name} {file.digest[0]}" for file in tool.files)
     folder = f"{directory}/tools-{sha256(named.encode(errors='surrogateescape')).hexdigest()[:32]}"
     if not os.path.isdir(folder):

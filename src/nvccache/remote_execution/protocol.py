@@ -124,8 +124,7 @@ class Connection:
 
     def read(self, path: str, request: Any, response: Any, seconds: float) -> Iterator[Any]:
         """The messages of class `response` that answer a request, or an iterator of requests."""
-        # The channel's stream methods also serve calls with a single message, which look the same on the
-        # wire.
+        # On the wire, a call with a single response is a stream, too.
         is_stream = isinstance(request, Iterator)
         kind = self._channel.stream_stream if is_stream else self._channel.unary_stream
         call = kind(path, serialized, response.FromString)(request, timeout=seconds, metadata=self._metadata)

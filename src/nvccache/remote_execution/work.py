@@ -1,8 +1,7 @@
 """Describes a stage for another machine: whether it may be sent, and which files are sent with it.
 
-Since a tool's results depend on the C library, it is sent with its dynamic loader and libraries, and loads
-none of the worker's. It is started by class-check (src/native/class_check), which checks that the worker's
-processor is of the same class.
+A tool is sent with its dynamic loader and libraries, since results depend on the C library. On the worker,
+class-check (src/native/class_check) checks the class of the processor, and then starts the tool.
 """
 
 from __future__ import annotations
@@ -24,14 +23,12 @@ from nvccache.store.store import Store
 from nvccache.toolkit import loader, toolchain
 from nvccache.values import dataclass
 
-# Replaces the path of the scratch directory in commands and files that are sent. Random digits make it
-# unique.
+# Replaces the scratch directory's path in commands and files that are sent. The digits make it unique.
 SCRATCH_NAME = "nvccache-51d0c2f3a86e4b79"
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
 CHECK_NAME = b"nvccache class-check:"  # the beginning of its messages
 _PROGRAMS, _LIBRARIES = "bin", "lib"
-# These make the loader load further libraries. LD_LIBRARY_PATH does not matter, since the libraries that it
-# leads to are sent.
+# These make the loader load further libraries. The libraries that LD_LIBRARY_PATH leads to are sent.
 _PRELOAD_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
 _CHUNK = 1 << 20
 
@@ -114,9 +111,7 @@ def describe_stage(
 
 
 def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
-    """List the files of a tool, whose argv[0] is `name`. Raises OSError, or ExecutorError if it cannot be
-    sent.
-    """
+    """The files and the command of the tool `name` (argv[0]). Raises OSError and ExecutorError."""
     program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     libraries = loader.libraries_of(program, environ)
     if not libraries:
@@ -169,9 +164,7 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
 
 
 def failure(status: int, stderr: bytes) -> ExecutorError:
-    """The error for a stage that failed. Its messages are dropped, since the run on this machine repeats
-    them.
-    """
+    """The error for a stage that failed. Its messages are dropped, since the local run repeats them."""
     if CHECK_NAME in stderr:  # the processor is of another class, or the loader cannot be run
         return ExecutorError(faults.BROKEN, stderr.decode(errors="replace").strip())
     return ExecutorError(faults.FAILED, f"status {status}")

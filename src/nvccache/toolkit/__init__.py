@@ -1,4 +1,4 @@
-"""nvcc and its tools: where they are, dry runs, digests, the libraries they load.
+"""nvcc and its tools: where they are, dry runs, their digests, and the libraries that they load.
 
 Does not interpret the commands of a transcript.
 """

@@ -1,7 +1,7 @@
 """Finds the nvcc compilers of this machine, for `install`, the tests and the scripts.
 
-Knows where toolkits are installed, including the wheels of the `toolkit` extra. Compiles only use
-real_nvcc.py. Run as a program, it prints the first nvcc found.
+Knows where toolkits are installed, including the wheels of the `toolkit` extra. A compile does not use this,
+but only real_nvcc.py. Run as a program, it prints the first nvcc that it finds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 
 
 def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "") -> str | None:
-    """The absolute path of the nvcc that a compile would run, else of one outside of PATH; or None.
+    """The absolute path of the nvcc that a compile would run; if there is none, of one outside PATH, or None.
 
-    `configured` is the `nvcc` setting; if set, no other is looked for. `release` requires a CUDA release,
-    such as `13` or `13.0`.
+    `configured` is the `nvcc` setting. If it is set, no other nvcc is considered. `release` is the required
+    CUDA release, such as `13` or `13.0`.
     """
     found = real_nvcc.find("", configured, {**environ, real_nvcc.TRIED_VARIABLE: ""})
     candidates = [found] if configured else [found, *_outside_of_path()]
@@ -34,14 +34,14 @@ def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "
 
 
 def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
-    """Why `find_nvcc` found none, for the user; `origin` is the setting's (Config.origins)."""
+    """A clause for the user: why `find_nvcc` found none. `origin` is the setting's, from Config.origins."""
     if configured:
         return real_nvcc.why_none("", configured, origin, environ)[1]
     return "no nvcc on PATH and none below /usr/local"
 
 
 def export_path(program: str) -> str:
-    """The line for a shell that puts a program first on PATH."""
+    """The line by which a shell puts the directory of a program first on PATH."""
     return f'export PATH={shlex.quote(os.path.dirname(program))}:"$PATH"'
 
 
@@ -51,7 +51,7 @@ def is_real(path: str) -> bool:
 
 
 def release_of(nvcc: str) -> str:
-    """The CUDA release, such as `13.0`; empty if `nvcc --version` fails or lacks it."""
+    """The CUDA release of an nvcc, such as `13.0`; empty if `nvcc --version` fails or does not name it."""
     try:
         output = subprocess.check_output([nvcc, "--version"], stderr=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError):
@@ -71,7 +71,7 @@ def _numbers(path: str) -> list[int]:
 
 
 def _in_wheels() -> Iterator[str]:
-    """Where wheels install nvcc: in a namespace package, not in the environment's `bin`."""
+    """Where wheels install nvcc: in a namespace package, not in the `bin` directory of the environment."""
     import importlib.util
 
     try:

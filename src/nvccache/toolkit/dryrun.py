@@ -1,7 +1,7 @@
 """Runs `nvcc --dryrun` and parses its transcript.
 
-Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. A line that begins with `#$ ` is a
-variable, an internal step of nvcc, or the exact string that nvcc passes to `sh -c`; any other line is a
+Knows the syntax of the transcript, as found on CUDA 11.2 to 13.5: a line that begins with `#$ ` is a
+variable, an internal step of nvcc, or the exact string that nvcc passes to `sh -c`. Any other line is a
 message of the driver. Does not interpret commands.
 """
 
@@ -20,8 +20,8 @@ from nvccache.values import dataclass
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
 # Within double quotes, only `$`, the backtick, and a backslash before `$`, backtick, quote or backslash are
-# special to a shell; within single quotes, nothing is. Unquoted, any character that _PLAIN excludes makes it
-# do more than split words.
+# special to a shell. Within single quotes, no character is. Outside quotes, any character that _PLAIN
+# excludes makes the shell do more than split words.
 _QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
 _LITERAL = r"'([^'\n]*)'"
 _ESCAPED = r"\\([^\n])"
@@ -40,21 +40,21 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class DependencyStep:
-    """nvcc's internal step between preprocessing and compiling: write the depfile."""
+    """nvcc's internal step that writes the depfile, between preprocessing and compiling."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    variables: dict[str, str]  # set for every command
+    variables: dict[str, str]  # set for all commands
     steps: tuple[Command | DependencyStep, ...]
-    messages: bytes  # lines of the driver itself
-    removed: tuple[str, ...] = ()  # files that it would remove
+    messages: bytes  # lines that the driver prints
+    removed: tuple[str, ...] = ()  # files that nvcc would remove
 
     @property
     def variables_of_commands(self) -> dict[str, str]:
-        """The variables that commands may read; those that begin with `NVCC_` are read by nvcc alone."""
+        """The variables that commands may read. Only nvcc reads those that begin with `NVCC_`."""
         return {name: value for name, value in self.variables.items() if not name.startswith("NVCC_")}
 
 
@@ -65,7 +65,7 @@ def transcribe(
     environ: Mapping[str, str],
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
 ) -> Transcript | Bypass:
-    """The transcript for these arguments, with nvcc's intermediate files in `scratch`.
+    """Run a dry run, with nvcc's intermediate files in `scratch`, and return its transcript.
 
     `-keep` gives intermediates stable names that show their roles.
     """
@@ -79,20 +79,20 @@ def transcribe(
     if isinstance(transcript, Transcript):
         for name in transcript.variables:
             if "\n" in environ.get(name, ""):
-                return Bypass("shell_expansion", name)  # the transcript has only the first line
+                return Bypass("shell_expansion", name)  # the transcript contains only the first line
     return transcript
 
 
 def read(stderr: bytes) -> Transcript | Bypass:
-    """Parse the stderr of a dry run."""
+    """Parse what a dry run wrote to stderr."""
     variables: dict[str, str] = {}
     steps: list[Command | DependencyStep] = []
     messages: list[bytes] = []
     removed: list[str] = []
-    for raw_line in io.BytesIO(stderr):  # unlike `splitlines`, only splits at line feeds
+    for raw_line in io.BytesIO(stderr):  # unlike `splitlines`, this splits only at line feeds
         line = os.fsdecode(raw_line)
         if not line.startswith(_MARK):
-            if steps:  # a replay would not know between which commands nvcc prints it
+            if steps:  # a replay would not know between which commands to print it
                 return Bypass("unexplained", f"a message between commands: {line.strip()}")
             messages.append(raw_line)
             continue
@@ -101,7 +101,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
         if not steps and equals and name.isidentifier():
             variables[name] = value
         elif body.startswith("rm "):
-            removed.append(body.removeprefix("rm "))  # nvcc unlinks these itself
+            removed.append(body.removeprefix("rm "))  # nvcc removes these without a command
         elif body.startswith(_FILTER):
             steps.append(DependencyStep(body[len(_FILTER) :].removeprefix(" > ")))
         else:
@@ -113,7 +113,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
 
 
 def _expand_cicc(body: str, variables: Mapping[str, str]) -> str:
-    """Expand the only variable that nvcc itself references (13.x: `"$CICC_PATH/cicc"`)."""
+    """Expand the only variable that commands of nvcc contain (13.x: `"$CICC_PATH/cicc"`)."""
     reference = '"$CICC_PATH/'
     if body.startswith(reference) and "CICC_PATH" in variables:
         return f'"{variables["CICC_PATH"]}/{body[len(reference) :]}'
@@ -143,5 +143,5 @@ def _plain(match: re.Match[str]) -> str:
     quoted, literal, escaped = match.groups()
     if quoted is None:
         return literal if escaped is None else escaped
-    # Within quotes a backslash is an ordinary character, except before these.
+    # Within double quotes, a backslash is an ordinary character, except before one of these.
     return re.sub(_ESCAPE_IN_QUOTES, r"\1", quoted)

@@ -1,6 +1,6 @@
 """Where the dynamic loader finds the libraries of a program.
 
-Which libraries a tool has loaded is observed. The loader is only asked for a run on another machine.
+The observer records which libraries a tool loads. The loader is queried only for runs on other machines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-# What NVIDIA's tools load, and the directory where the loader looks first for variants by processor.
+# The directory in which the loader looks for variants by processor, and all that NVIDIA's tools load.
 VARIANTS = "glibc-hwcaps"
 OF_NVIDIAS_TOOLS = tuple(
     f"""
@@ -23,9 +23,9 @@ _LISTED = rb"(?m)^\t(?:\S+ => )?(/.+) \(0x[0-9a-f]+\)$"
 
 
 def first_directories(program: str, environ: Mapping[str, str]) -> list[str]:
-    """The directories searched for libraries before the system's; the working directory is `.`.
+    """The directories that are searched for libraries before the system's. The working directory is `.`.
 
-    That is LD_LIBRARY_PATH, and `lib` above the program, where run paths lead (as Conda sets them).
+    They are those in LD_LIBRARY_PATH, and the `lib` above the program, to which Conda's run paths lead.
     """
     directory = os.path.dirname(os.path.realpath(program))
     above = [os.path.dirname(directory), os.path.dirname(os.path.dirname(directory))]
@@ -35,7 +35,7 @@ def first_directories(program: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def paths_in(directories: Iterable[str], names: Collection[str]) -> list[str]:
-    """The paths of these names in each directory; files in the working directory have plain names."""
+    """The path of each name in each directory; for files in the working directory, the name alone."""
     return [
         name if directory in ("", ".") else os.path.join(directory, name)
         for directory in dict.fromkeys(directories)
@@ -44,7 +44,7 @@ def paths_in(directories: Iterable[str], names: Collection[str]) -> list[str]:
 
 
 def own_directories(program: str, environ: Mapping[str, str]) -> list[str]:
-    """The first directories that have libraries of NVIDIA's tools, or whose names the loader expands."""
+    """The first directories that contain libraries of NVIDIA's tools, or whose names the loader expands."""
     return [
         os.path.abspath(directory)
         for directory in first_directories(program, environ)
@@ -53,7 +53,7 @@ def own_directories(program: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def libraries_of(program: str, environ: Mapping[str, str]) -> list[str]:
-    """The libraries that the loader would load, and the loader; none if that is unknown. Raises OSError."""
+    """The libraries that a program would load, and the loader; empty if unknown. Raises OSError."""
     import re
 
     from nvccache.machine import process

@@ -1,6 +1,6 @@
-"""Which program a command starts, and its identity: the digest of its content, never its date.
+"""Which program a command starts, and the digest that identifies it.
 
-Digests of executables (200 MB for a CUDA toolkit) are kept as memos by stat signature.
+Since the executables of a toolkit have 200 MB, their digests are stored as memos, by stat signature.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def resolve(name: str, search_path: str) -> str:
 
 
 def missing_program(names: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The first name without a program, or empty: some toolkits lack some of the tools."""
+    """The first name for which there is no program, or empty. Some toolkits lack some of the tools."""
     return next((name for name in names if not resolve(name, environ.get("PATH", ""))), "")
 
 
 def digest_of_program(path: str, store: Store) -> str:
-    """The digest of an executable's content, or its memo; raises OSError."""
+    """The digest of an executable's content, from a memo if there is one; raises OSError."""
     signature = signatures.signature_of(path)
     if signature is None:
         raise FileNotFoundError(f"no file `{path}`")
@@ -43,7 +43,7 @@ def digest_of_program(path: str, store: Store) -> str:
 
 
 def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
-    """Whether `name` starts the binary of gcc or clang, not a script or a wrapper of another name.
+    """Whether `name` starts the binary of gcc or clang, instead of a script or a wrapper of another name.
 
     Raises OSError if there is no such program.
     """
@@ -52,7 +52,7 @@ def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
 
 
 def is_compiler_name(path: str) -> bool:
-    """Whether a program has the name of gcc or clang, not of a program that they start."""
+    """Whether a program has a name of gcc or clang, instead of one of a program that they start."""
     return any(part in os.path.basename(path) for part in ("gcc", "g++", "clang", "c++"))
 
 

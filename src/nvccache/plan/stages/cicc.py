@@ -1,7 +1,6 @@
 """cicc: compiles the device half of a TU for one virtual architecture to PTX, LTO-IR or OptiX-IR.
 
-Its `.cudafe1.c` and `.cudafe1.gpu` files are not stored, since no stage reads them. A `.cudafe1.gpu` file can
-have hundreds of MiB.
+Its `.cudafe1.c` and `.cudafe1.gpu` files (up to hundreds of MiB) are not stored, since no stage reads them.
 """
 
 from __future__ import annotations

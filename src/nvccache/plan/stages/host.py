@@ -42,8 +42,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
         return Grammar(
             kind=kind,
             writes={"-o": "ii"},
-            # gcc names a system header by its real path if that is shorter than the path relative to the
-            # working directory (-fcanonical-system-headers).
+            # gcc names a system header by its real path if that is shorter (-fcanonical-system-headers).
             sees_directory=True,
             is_cached=not any(token.startswith(_UNCACHED) for token in argv[1:]),
             may_include=True,

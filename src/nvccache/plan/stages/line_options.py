@@ -76,10 +76,7 @@ def matter_to_host_compiler(argv: Sequence[str]) -> bool:
 
 
 def matter_if_added(added: Sequence[str]) -> bool:
-    """Whether line numbers may matter with the arguments that a wrapper adds.
-
-    They may with `@FILE`, since the file can contain any option.
-    """
+    """Whether line numbers may matter with the options that a wrapper adds (`@FILE` may contain any)."""
     whole = "\n".join(added).replace(_SEPARATE_VALUE, _SEPARATE_VALUE.replace("\n", "=")).split("\n")
     unknown = [token for token in whole if token and not re.fullmatch(_ADDED, token)]
     may_hold_more = any(token[:1] == "@" for token in unknown) or any("\n" in token for token in added)

@@ -1,8 +1,7 @@
 """nvlink: links the device code of objects, archives and libraries into one image per architecture.
 
-With -dlto, it also compiles their code, using the libnvvm.so below -nvvmpath. What nvlink searches for and
-reads is observed. Since that includes libraries of its toolkit, a result is only valid for a toolkit at the
-same path.
+With -dlto, it also compiles code, using the libnvvm.so below -nvvmpath. The files it looks up and reads are
+observed, including libraries of its toolkit, so a result is only valid for a toolkit at the same path.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         writes=_OUTPUTS,
         is_cached=has_known_output,
         stays_in_order=not has_known_output,
-        # From CUDA 13.0 on, a debug cubin contains ptxas's command line, with the base names of its files
-        # (section .note.nv.tkinfo).
+        # From 13.0 on, a debug cubin contains ptxas's arguments with base names (section .note.nv.tkinfo).
         sees_names=is_debug,
         sees_output_names=is_debug,
         dates_sources=not _LINE_INFORMATION.isdisjoint(argv),
@@ -37,8 +36,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 def dated_sources(ptx: bytes) -> list[str]:
     """The files whose date and size ptxas writes into the line table for this PTX.
 
-    Tried on CUDA 11.8 to 13.2: the cubin changes with these dates even if the PTX is the same. On 13.5, it
-    does not.
+    On CUDA 11.8 to 13.2, the cubin changes with these even if the PTX is the same; on 13.5, it does not.
     """
     version = re.search(_VERSION, ptx)
     if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:

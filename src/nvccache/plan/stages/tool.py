@@ -127,9 +127,9 @@ class Tool:
     is_preprocessor: bool = False  # writes text with line markers, which is not stored
     is_host_compiler: bool = False  # compiles C++ text, which includes outputs of other stages, to an object
 
-    # When the tool runs. The priority is roughly the part of a Thrust compile that remains when the stage
-    # starts, in tenths, so that the critical path comes first. Stages for the host have higher priorities
-    # than those for the device, since they find errors sooner.
+    # When the tool runs. `priority` is roughly the rest of a Thrust compile from its start, in tenths, so
+    # that the critical path comes first. Stages for the host come before all others, since they find errors
+    # sooner.
     priority: int = 0
     starts_in_reverse: bool = False  # among equal priorities, the last in nvcc's order starts first
     waits_for_passes: bool = False  # starts after all passes, even those whose output it does not read
