@@ -1,4 +1,4 @@
-"""Observing tools: from the preloaded library and its log to the input record of a stage.
+"""Observes tools: from the preloaded library and its log to the input record of a stage.
 
-Decides when there can be no input record. Does not know the stages of a call.
+Decides whether a stage can have an input record. Knows only one stage at a time, not the others of its call.
 """

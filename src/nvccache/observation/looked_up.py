@@ -1,7 +1,7 @@
 """What a stage looked up: names in directories, targets of links, and programs on PATH.
 
-What the stage found is compared with what exists now: if they differ, something has changed meanwhile, and
-there is no input record.
+The results of these lookups are compared with what exists now. If they differ, a file has appeared or
+disappeared meanwhile, and there is no input record.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from nvccache.observation.observed_process import Process
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
-CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
+CLOCK_TICK = 20_000_000  # nanoseconds; the clock for the dates of files is up to 10 ms late
 _APPEARED = "files appeared or disappeared while it was compiled"
 
 
 class CallNames:
-    """The state of names and directories in a call that began at `since_ns`; each is looked up once."""
+    """The state of the names that a call, which began at `since_ns`, looks up; each is checked once."""
 
     def __init__(self, since_ns: int) -> None:
         self.since_ns = since_ns
         self._states: dict[str, str] = {}
-        self._missing: dict[str, tuple[str, str]] = {}  # by directory; empty strings if it exists
+        self._missing: dict[str, tuple[str, str]] = {}  # by directory, see _missing_part_of
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
-        self._real: dict[str, str] = {}  # directories without links
-        self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
+        self._real: dict[str, str] = {}  # directories with their paths without links
+        self._signatures: dict[str, dict[str, Signature]] = {}  # by directory and by the names in it
 
     def begin(self, files: Iterable[str]) -> StageNames:
-        """Start to collect what one stage looked up, apart from the `files` that it read."""
+        """Start a collection of what one stage looked up, apart from the `files` that it read."""
         return StageNames(self, frozenset(files))
 
     def state(self, path: str) -> str:
@@ -43,7 +43,7 @@ class CallNames:
         return self._states[path]
 
     def place_of(self, path: str) -> tuple[str, str]:
-        """The directory and name that decide whether a path exists: the topmost part that is missing."""
+        """The directory and name that decide whether a path exists: its topmost missing part, if any."""
         directory, name = os.path.split(path)
         missing = self._missing.get(directory)
         if missing is None:
@@ -51,9 +51,10 @@ class CallNames:
         return missing if missing[1] else (directory or ".", name)
 
     def _missing_part_of(self, directory: str) -> tuple[str, str]:
-        """As `place_of`, for a directory; empty strings if it exists.
+        """As `place_of`, for a directory; empty strings if the directory exists.
 
-        Begins at the top: most directories of a search path lack the first part of a header's name.
+        Begins at the top, since in most directories of a search path, the first part of a header's name is
+        missing already.
         """
         if not directory.strip("/"):
             return "", ""
@@ -62,9 +63,10 @@ class CallNames:
         return ("", "") if is_there else place
 
     def name_of(self, path: str) -> tuple[str, str, str]:
-        """The state of a path, the directory that decides it, and state and name in there, as one string.
+        """The state of a path, the directory in which it was decided, and that directory's entry for it.
 
-        Memoized, since the stages of a call look up the same thousands of names.
+        The entry is a character for a state, and a name. Memoized, since the stages of a call look up the
+        same thousands of names.
         """
         decided = self._names.get(path)
         if decided is None:
@@ -82,7 +84,7 @@ class CallNames:
         return self._links[path]
 
     def links_along(self, path: str) -> set[str]:
-        """All links that are followed to resolve a path."""
+        """All links on the way to the file that a path leads to."""
         found: set[str] = set()
         rest = [path]
         while rest:
@@ -95,10 +97,9 @@ class CallNames:
         return found
 
     def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Record names by directory, each with its state before it, and the paths in `plain` that are not
-        links.
+        """Add names by directory, each after a character for its state, and the paths that are not links.
 
-        The input record must have its files already.
+        These paths are in `plain`. The input record must have its files already.
         """
         self._drop_implied(record, names, plain)
         record.plain = sorted(plain)
@@ -110,7 +111,7 @@ class CallNames:
             record.directory_signatures.append(self._signature(directory, record.names[-1]))
 
     def _signature(self, directory: str, names: list[str]) -> Signature:
-        """The signature of names in a directory; memoized, since most stages look up the same names."""
+        """The directory's signature for these names; memoized, since most stages look up the same names."""
         of_names = self._signatures.setdefault(directory, {})
         listed = "/".join(names)
         if listed not in of_names:
@@ -120,11 +121,12 @@ class CallNames:
         return of_names[listed]
 
     def _drop_implied(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Drop names of files that were read, perhaps by another path.
+        """Leave out names of files that were read, perhaps by another path.
 
-        gcc looks up a system header by its path on the search path, and reads it by the path without links.
-        Its directories show that the first path leads to the second, and the file's signature shows that it
-        exists and is not a link. This saves a hit about a thousand lookups.
+        This saves a hit about a thousand lookups.
+        gcc looks up a system header by its path on the search path, but reads it by its path without links.
+        The record of the directories shows that the first path leads to the second. The signature of the file
+        shows that it exists and is not a link.
         """
         read = {path for path, kind in zip(record.files, record.kinds, strict=True) if kind == SOURCE}
         real = {self._without_links(path) for path in read}
@@ -143,7 +145,7 @@ class CallNames:
         return f"{self._real_of(directory)}/{name}"
 
     def _real_of(self, directory: str) -> str:
-        """A directory's path without links; memoized along with its parents."""
+        """A directory's path without links; memoized, as are the directories above it."""
         if directory not in self._real:
             above, name = os.path.split(directory)
             is_plain = above and name not in ("", ".", "..") and not self.is_link(directory)
@@ -154,7 +156,7 @@ class CallNames:
 
 
 class StageNames:
-    """Collects what the processes of one stage looked up. Its methods raise UnreadableError."""
+    """Collects what one stage's processes looked up; its methods raise UnreadableError if it has changed."""
 
     def __init__(self, call: CallNames, files: Collection[str]) -> None:
         self._call = call
@@ -167,18 +169,18 @@ class StageNames:
         self._sought: set[str] = set()
 
     def take(self, process: Process, is_relevant: Callable[[str], bool]) -> None:
-        """Add a process's lookups."""
+        """Add the lookups of one process, as far as their paths are relevant."""
         for path in filter(is_relevant, process.absent):
             self._add(path, (ABSENT,))
         for path, mode in (*process.found.items(), *process.others.items()):
             if is_relevant(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):  # a link may turn it into a directory that gcc searches already
+                if stat.S_ISDIR(mode):  # gcc skips a directory that becomes a link to one that it searches
                     self.follow(path)
         for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
-        self._tried.update(process.started)  # dash tries to execute without looking up
+        self._tried.update(process.started)  # dash executes programs without looking them up first
         for path in filter(is_relevant, (*process.links, *process.started)):
             self.follow(path)
 
@@ -205,7 +207,7 @@ class StageNames:
             self._add(path, (state,))
 
     def follow(self, path: str) -> None:
-        """Record the link that a path is, or that it is none; likewise for each directory above it."""
+        """Record for a path and for each directory above it whether it is a link."""
         path = path.rstrip("/") or "/"
         if path in self._followed:
             return
@@ -214,7 +216,7 @@ class StageNames:
             state = self._call.state(path)
             self._add(path, (state,))
             if state == ABSENT and not self._call.is_link(path):
-                self._plain.add(path)  # since a dangling link counts as absent, too
+                self._plain.add(path)  # not a dangling link, which counts as absent, too
                 return
         if self._call.is_link(path):
             self._links.add(path)

@@ -1,15 +1,16 @@
-"""What each program of a run was observed to do, and whether every started program has reported.
+"""What each program of a run was observed to do, and whether all of them have reported.
 
-A program that is static, set-uid, uses another C library or runs without the variable reports nothing.
-Counting starts and ends is not enough: with a static program that starts a dynamic one, the numbers agree by
-accident. Hence each start is paired, by process id, with the program that it names.
+A program reports nothing if it is static, is set-uid, uses another C library, or runs without the variable
+that preloads the observer. Comparing the numbers of starts and ends would not show that: if a static program
+starts a dynamic one, the numbers agree by accident. So each record of a start is paired with the report of
+the program that it names, by process id. These kinds of records belong together; B is a program's report:
 
     x, then B of the same pid        exec; also the only trace of a vfork's child
     f, then records of the child     fork
     p, then B of the child           posix_spawn
     S, then B of a child             system, popen
 
-Records of different processes are in no order. Logs are parsed elsewhere (observer_log.py).
+The records of different processes are in no particular order. observer_log.py parses the log.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ _KINDS = dict.fromkeys(
 ) | dict.fromkeys(("sh", "dash", "bash"), SHELL)
 _HOST = (
     r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
-    # Suffixes of compilers whose names are used by wrappers (Debian's diversions, containers).
+    # Suffixes of compilers that have been renamed for a wrapper (Debian's diversions, containers).
     r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?"
 )
-# Paths that mean another directory to each process, or to each with another working directory.
+# Links to a process's own working directory and root, which may differ between processes.
 _RENAMED = r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])"
 _SHELL = "/bin/sh"
-_MOST_INTERPRETERS = 5  # nested scripts as interpreters; the kernel's limit
+_MOST_INTERPRETERS = 5  # the kernel's limit for scripts whose interpreters are scripts
 _LONGEST_FIRST_LINE = 256
-# Files whose content is generated on each read, so that their dates say nothing; whatever is mounted there.
+# Where the kernel generates a file's content on each read, so that the file's date says nothing.
 GENERATED_FILES = ("/proc/", "/sys/")
 _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 
 def for_all(path: str, directory: str) -> str:
-    """A path that a process with this working directory uses, in a form for any process."""
+    """A path that a process with this working directory uses, as a path that is right in any process."""
     while path.startswith("/proc/") and (begin := re.match(_RENAMED, path)):
         path = (directory if begin[1] == "cwd" else "") + path[begin.end() :]
     return path
@@ -61,30 +62,30 @@ class Process:
     arguments: list[str] = field(default_factory=list)
     directory: str = ""
     files: dict[str, Signature] = field(default_factory=dict)  # regular files that were opened
-    others: dict[str, int] = field(default_factory=dict)  # other files that were opened: their modes
-    # The mode from stat; 0 if the path was only found by access, or by lstat as a link.
+    others: dict[str, int] = field(default_factory=dict)  # modes of other files that were opened
+    # The mode from stat; 0 if only access found the path, or if lstat found a link.
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
-    denied: dict[str, int] = field(default_factory=dict)  # neither found nor absent: the error
-    links: set[str] = field(default_factory=set)  # lstat, readlink or realpath
+    denied: dict[str, int] = field(default_factory=dict)  # errno of lookups that failed in another way
+    links: set[str] = field(default_factory=set)  # paths that lstat, readlink or realpath got
     listed: set[str] = field(default_factory=set)  # directories
-    written: set[str] = field(default_factory=set)  # created, truncated, replaced, or status changed
-    # Files that others had written; also truncated or replaced ones.
+    written: set[str] = field(default_factory=set)  # created, truncated or replaced files, or new status
+    # Files that the run had not created, and that were removed, truncated or replaced.
     removed: set[str] = field(default_factory=set)
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
-    questions: set[tuple[str, int]] = field(default_factory=set)  # function, phase
+    questions: set[tuple[str, int]] = field(default_factory=set)  # functions called, with the phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
-    uses_descriptor: bool = False  # uses another inherited descriptor, open or not, in any way
-    permissions: set[str] = field(default_factory=set)  # access with R_OK or W_OK
+    uses_descriptor: bool = False  # whether it used another inherited descriptor, even a closed one
+    permissions: set[str] = field(default_factory=set)  # paths that access got with R_OK or W_OK
     started: list[str] = field(default_factory=list)  # programs
 
     @property
     def kind(self) -> str:
-        """The kind of its program; for a script, that of its interpreter."""
+        """The kind of the program; for a script, the kind of its interpreter."""
         name = os.path.basename(self.program)
-        if name == "env" and self.started:  # a script's `#!/usr/bin/env`: as observed, like a CUDA tool
+        if name == "env" and self.started:  # for `#!/usr/bin/env`, what it was observed to read is enough
             return CUDA_TOOL
         kind = _kind_called(name)
         is_wrapper = kind == CUDA_TOOL and name in map(os.path.basename, self.started)  # an ELF program
@@ -111,12 +112,12 @@ def _kind_called(name: str) -> str:
 
 @dataclass(slots=True)
 class _PidState:
-    """The state of one process id."""
+    """What is known about one process id."""
 
     process: Process
     is_forked: bool  # whether it began as a copy of its parent
     state: str = _RUNS
-    awaited: str = ""  # in state _BECOMES, the program that has yet to report
+    awaited: str = ""  # in state _BECOMES, the program that has not reported yet
 
 
 class ProcessTree:
@@ -128,14 +129,14 @@ class ProcessTree:
         self._by_pid: dict[int, _PidState] = {}
         self._programs: list[Process] = []
         self._copies: list[tuple[int, Process]] = []  # forked children
-        self._parents: dict[int, Process] = {}  # of a child's pid, if a record shows it
+        self._parents: dict[int, Process] = {}  # by the child's pid, if a record shows the parent
         self._forked: set[int] = set()
         self._spawned: dict[int, str] = {}  # child -> program
         self._shells: list[int] = []  # the parents' pids
         self._unannounced: list[tuple[int, int, str]] = []  # pid, parent's pid, program
 
     def process_of(self, pid: int, begins: bool) -> Process:
-        """The process to which the next records belong; `begins` if the first is a program's start."""
+        """The process to which a pid's next records belong; `begins` if a program's start comes first."""
         entry = self._by_pid.get(pid)
         if not entry:
             entry = self._by_pid[pid] = _PidState(Process(""), is_forked=not begins)
@@ -227,7 +228,7 @@ class ProcessTree:
         return self._clause
 
     def processes(self) -> list[Process]:
-        """The programs, each with what its forked children did; those with unknown parents come last."""
+        """The programs, each with what its forked children did; children of unknown parents come last."""
         copies = {id(copy): self._parents.get(pid) for pid, copy in self._copies}
         orphans = []
         for _, copy in self._copies:
@@ -244,7 +245,7 @@ class ProcessTree:
 def runs_as(path: str, reported: str) -> bool:
     """Whether executing `path` starts the program that reported itself as `reported`.
 
-    A script starts its interpreter. A file that the kernel rejects is run by the shell, as execvp does.
+    A script starts its interpreter. If the kernel cannot execute a file, the shell runs it, as with execvp.
     """
     for _ in range(_MOST_INTERPRETERS):
         try:

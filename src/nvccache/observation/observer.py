@@ -1,8 +1,8 @@
-"""Running the tools of a call with the observer, a preloaded library, and its logs.
+"""Runs the tools of a call with the observer, a preloaded library, and finds its logs.
 
-The library is loaded from where it is installed: a server that a tool starts keeps it for later compiles.
-Each run has a directory of its own, which a variable names. The library writes its log there; once the log is
-removed, it writes nothing (observer/log.c). observer_log.py parses logs.
+The library is loaded from the place where it is installed, because a server that a tool starts keeps it
+loaded during later compiles. Each run has a directory of its own, which a variable names. The library writes
+its log there; once the log is removed, it writes nothing (observer/log.c). observer_log.py parses logs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VARIABLE = "LD_PRELOAD"
 _LOG_VARIABLE = "_NVCCACHE_SCRATCH"  # the directory with the log of one run
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
 _LOG = "log"
-_TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
+_TRIED = ("/bin/sh", "-c", ":")  # tries the observer with the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
@@ -33,7 +33,7 @@ _MENTIONED = f"its text names `{VARIABLE}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:
-    """Why tools cannot be observed from directories below this one, a clause; empty if they can."""
+    """Why the observer does not work with logs below this directory, a clause; empty if it works."""
     signature = signatures.signature_of(LIBRARY)
     if not signature:
         return "the observer was not built"
@@ -51,7 +51,7 @@ def obstacle(directory: str, cache: Store) -> str:
 
 
 def _reports(directory: str) -> bool:
-    """Whether a program with the library loaded writes a log and no messages; raises OSError."""
+    """Whether a shell with the library loaded writes a log, and prints no messages; raises OSError."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="observer-", dir=directory) as folder:
@@ -75,7 +75,7 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     os.mkdir(watched_directory, 0o700)
     with open(log_in(watched_directory), "xb"):
         pass
-    # The user's libraries come first: AddressSanitizer refuses to start otherwise.
+    # The user's libraries come first, because AddressSanitizer refuses to start otherwise.
     users = environ.get(VARIABLE, "")
     preloaded = f"{users}:{LIBRARY}" if users else LIBRARY
     return {**environ, VARIABLE: preloaded, _LOG_VARIABLE: watched_directory}
@@ -86,7 +86,7 @@ def log_in(watched_directory: str) -> str:
 
 
 def without_loader_messages(stderr: bytes) -> bytes:
-    """A tool's messages without those of the loader about the observer, which 32-bit programs cannot load."""
+    """A tool's messages, without the loader's about the observer, which 32-bit programs cannot load."""
     message = _MESSAGE % os.fsencode(LIBRARY)
     if message not in stderr:
         return stderr
@@ -94,7 +94,7 @@ def without_loader_messages(stderr: bytes) -> bytes:
 
 
 class Log:
-    """The observer's log of one run of `program`; `why_not` is why there is none, a clause, or empty."""
+    """The observer's log of one run of `program`; if there is none, `why_not` is a clause that says why."""
 
     __slots__ = ("_began_ns", "_directory", "_observation", "_program", "_why_not")
 
@@ -104,7 +104,7 @@ class Log:
         self._observation: Observation | None = None
 
     def read(self) -> Observation:
-        """Parse the log, once."""
+        """Parse the log at the first call; returns the same observation each time."""
         if self._why_not:
             return Observation([], set(), self._why_not)
         if self._observation is None:
@@ -113,7 +113,7 @@ class Log:
 
 
 class Watch:
-    """Runs the tools of one call, observed."""
+    """Runs the tools of one call with the observer."""
 
     def __init__(self, scratch: str) -> None:
         self._scratch = scratch
@@ -125,7 +125,7 @@ class Watch:
         environ: Mapping[str, str],
         handle: Handle | None = None,
     ) -> tuple[Completed, Log]:
-        """Run a tool to its end; raises OSError when it cannot be started."""
+        """Run a tool to its end; raises OSError if it cannot be started."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
         if looks_for_observer(program):
             completed = process.run(argv, environ, handle=handle)

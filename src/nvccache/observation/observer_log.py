@@ -6,7 +6,8 @@ The library appends batches, each from one process (observer/log.c):
     record := kind ( ' ' number )* '\\t' text '\\0'
 
 If the log cannot be parsed completely, or does not show every process from start to end, the observation says
-why it is incomplete. Which paths are products or temporary, and which queries matter, is decided elsewhere.
+why it is incomplete. stage_inputs.py and judge.py decide which paths are products or temporary files, and
+which queries matter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from nvccache.values import dataclass, field
 
 VERSION = 11  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
-# A path that was looked up and led to nothing; a variable.
+# Beginnings of the records of a path that does not exist, and of a variable; their order does not matter.
 _ABSENT, _VARIABLE = _BY_TEXT_ALONE = "-\t", "e\t"
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds, for coarse timestamps
@@ -32,16 +33,16 @@ _SLACK = 2 * 10**9  # nanoseconds, for coarse timestamps
 
 @dataclass(slots=True)
 class Observation:
-    """What a tool and all programs that it started did."""
+    """What a tool, and all programs that it started, were observed to do."""
 
     processes: list[Process]
     written: set[str]
-    incomplete: str = ""  # why this is not everything, a clause; empty if it is
-    made: set[tuple[int, int]] = field(default_factory=set)  # created or truncated: device, inode
+    incomplete: str = ""  # why something is missing here, a clause; empty if nothing is
+    made: set[tuple[int, int]] = field(default_factory=set)  # device, inode of files created or truncated
 
 
 def read(path: str, program: str, began_ns: int = 0) -> Observation:
-    """Parse the log of a run of `program` that began then; for a bad log, the observation is incomplete."""
+    """Parse the log of a run of `program` from `began_ns`; for a bad log, the observation is incomplete."""
     reader = _Reader(program, began_ns - _SLACK)
     try:
         with open(path, "rb") as stream:
@@ -70,7 +71,7 @@ def _batches(log: bytes) -> Iterator[tuple[int, str]]:
 
 @functools.cache
 def _parsed(head: str) -> tuple[str, tuple[int, ...]]:
-    """The kind and the numbers; cached, since most passes read the same files."""
+    """The kind and the numbers of a record; cached, since most passes read the same files."""
     kind, *fields = head.split(" ")
     return kind, tuple(map(int, fields))
 
@@ -107,13 +108,13 @@ class _Reader:
             for record in records:
                 if record[:2] not in _BY_TEXT_ALONE:
                     self._read_record(pid, record)
-            # These are most records; their order does not matter, and the working directory is known by now.
+            # Most records are of these two kinds. They come last, when the working directory is known.
             process = self._process
             process.absent.update(map(self._path, [each[2:] for each in records if each[:2] == _ABSENT]))
             process.variables.update([each[2:] for each in records if each[:2] == _VARIABLE])
 
     def _read_record(self, pid: int, record: str) -> None:
-        """Raises ValueError or IndexError if it is damaged."""
+        """Note one record; raises ValueError or IndexError if it is damaged."""
         head, tab, text = record.partition("\t")
         kind, numbers = _parsed(head)
         if not tab:
@@ -141,7 +142,7 @@ class _Reader:
             self.fails(f"of {name} {text}")
 
     def _note_of_process(self, kind: str, numbers: Sequence[int], text: str) -> None:
-        """A record without a path."""
+        """Note a record that has no path."""
         process = self._process
         if kind == "y":
             process.questions.add((text, numbers[0]))
@@ -153,7 +154,7 @@ class _Reader:
             process.arguments.append(text)
 
     def _path(self, text: str) -> str:
-        """A path as any process would name it; a relative one counts from nvccache's working directory."""
+        """A path that is right in any process; a relative one starts from nvccache's working directory."""
         process = self._process
         if text.startswith("/proc/"):
             if text.startswith(self._own):
@@ -181,7 +182,7 @@ class _Reader:
             process.permissions.add(path)
         elif kind in "lhr":
             process.links.add(path)
-            if error == errno.EINVAL:  # readlink: it exists and is not a link
+            if error == errno.EINVAL:  # from readlink, if the path exists and is not a link
                 error = 0
         elif kind == "d" and not error:
             process.listed.add(path)
@@ -201,12 +202,12 @@ class _Reader:
     def _note_opened(self, path: str, numbers: Sequence[int]) -> None:
         process, error, flags = self._process, numbers[0], numbers[1]
         if error == errno.EEXIST:
-            process.links.add(path)  # even a dangling link exists
+            process.links.add(path)  # O_EXCL also fails because of a dangling link
             process.found.setdefault(path, 0)
         elif error:
             self._note_error(path, error)
         elif flags & os.O_PATH:
-            if flags & os.O_NOFOLLOW:  # like lstat; systemd looks up a user's shell so
+            if flags & os.O_NOFOLLOW:  # like lstat; systemd looks up a user's shell in this way
                 process.links.add(path)
             process.found.setdefault(path, 0 if stat.S_ISLNK(numbers[4]) else numbers[4])
         else:
@@ -235,16 +236,16 @@ class _Reader:
         self._process.written.add(os.path.normpath(path))
 
     def _note_removed(self, path: str) -> None:
-        """A file that was removed, truncated or replaced, whether or not the run had created it."""
+        """Note that a file was removed, truncated or replaced, whether or not the run had created it."""
         if self._from_root(path) in self._written_from_root:
-            self._written.add(path)  # under this name, too
+            self._written.add(path)  # the run created it, perhaps under another name
         else:
             self._process.removed.add(path)
 
     def _note_write(self, path: str, flags: int, numbers: Sequence[int]) -> None:
-        """A regular file that was opened for writing, and perhaps created.
+        """Note that a regular file was opened for writing, or perhaps created.
 
-        It counts as created if it is empty and has just changed.
+        With O_CREAT, it counts as created if it is empty and has changed since the run began.
         """
         device, inode, _, size, modified, changed = numbers
         access = flags & os.O_ACCMODE
@@ -257,10 +258,10 @@ class _Reader:
             self._process.found.setdefault(path, 0)
 
     def _note_file(self, files: dict[str, Signature], path: str, numbers: Sequence[int]) -> None:
-        """A file that was read, unless the run itself has created it.
+        """Note a file that was read, unless the run itself has created it.
 
-        Records of two processes are in no order, so a file that has not changed since the run began was read
-        before it was written.
+        The records of two processes are in no particular order. But a file that has not changed since the run
+        began was read before the run wrote to its path.
         """
         device, inode, _, size, modified, changed = numbers
         is_new = changed >= self._began

@@ -1,7 +1,8 @@
-"""What a shell runs, and whether that is simple, since it cannot be observed which variables a shell reads.
+"""The commands that a shell runs, and whether they are simple.
 
-A simple text sets variables, and starts programs with plain words and perhaps all arguments, `"$@"`. It
-depends only on variables that shells themselves use. Any other text depends on the whole environment.
+It cannot be observed which variables a shell reads. A simple text only sets variables and starts programs,
+with plain words and perhaps all arguments, `"$@"`, so it depends only on variables that shells themselves
+use. Any other text is assumed to depend on the whole environment.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ from collections.abc import Collection, Iterable, Sequence
 from nvccache import environment
 from nvccache.observation.observed_process import COMPILERS, Process
 
-# Regular expressions are compiled where they are used: most compiles start no shell.
+# Regular expressions are compiled where they are used, because most compiles start no shell.
 _LARGEST_SCRIPT = 1 << 20
-_LARGEST_ARGUMENT = 4096  # the observer cuts longer ones
+_LARGEST_ARGUMENT = 4096  # bytes; the observer cuts off longer arguments
 _PLAIN_OPTIONS = r"-[efhuvx]+"  # with other options a shell may read the user's files or its input
 _WORD = rb"(?:\"(?:[^\"`$\\]|\\[^\n])*\"|'[^']*'|[^\s\"'`$;&|()<>\\~*?\[{]|\\[^\n])+"
 _COMMAND = rb"\s*(exec\s+)?(" + _WORD + rb")((?:\s+(?:" + _WORD + rb'|"\$@"))*)\s*'
 _SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=(?:" + _WORD + rb")?)?\s*"
-# `$$`, and `\$\$` as in `eval "echo \$\$"`; but `\$$name` is a dollar sign and a variable.
+# `$$`, and `\$\$` as in `eval "echo \$\$"`, but not `\$$name`, which is a dollar sign and a variable.
 _PROCESS_ID = rb"(?<!\\)(?:\\\\)*\$\$|\$\$(?![\w{])|\$\\+\$"
-_NOT_CONTINUED = rb"\0|#.*\\\n|\\\\\n"  # a comment ends with its line, and shells ignore null characters
+# A text in which `\` at the end of a line may not continue it, as in a comment; shells also ignore nulls.
+_NOT_CONTINUED = rb"\0|#.*\\\n|\\\\\n"
 _CHANGING = _PROCESS_ID + rb"|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
-OF_SHELLS = frozenset(  # used by shells themselves
+OF_SHELLS = frozenset(  # variables that shells themselves use
     """
     BASHOPTS BASH_COMPAT BASH_ENV BASH_FUNC_* BASH_LOADABLES_PATH BASH_XTRACEFD ENV GLOBIGNORE GLOBSORT
     POSIXLY_CORRECT PS4 SHELLOPTS
@@ -39,7 +41,7 @@ _PREVIOUS_DIRECTORY = rb"~-|\bcd\s+(?:-[LP]\s+)?[\"']?-(?![\w-])"
 
 
 def text_of(path: str) -> bytes:
-    """The text of a regular file: reading anything else, such as `/dev/stdin`, could block."""
+    """The text of a regular file; empty for any other, such as `/dev/stdin`, where reading could block."""
     try:
         if os.path.isfile(path):
             with open(path, "rb") as stream:
@@ -50,7 +52,7 @@ def text_of(path: str) -> bytes:
 
 
 def texts_of(process: Process) -> list[bytes]:
-    """The text that a shell ran, without its script's arguments; empty if it is not completely known."""
+    """The text of a shell's script or command, and of the files that it read; empty if not all is known."""
     texts, arguments = list(map(text_of, process.files)), process.arguments[1:]
     if arguments[:1] == ["-c"] and len(arguments) > 1 and len(os.fsencode(arguments[1])) < _LARGEST_ARGUMENT:
         texts.append(os.fsencode(arguments[1]))
@@ -58,24 +60,24 @@ def texts_of(process: Process) -> list[bytes]:
         script = arguments[1:2] if arguments and re.fullmatch(_PLAIN_OPTIONS, arguments[0]) else arguments[:1]
         if not script or script[0][:1] in ("", "-", "+"):
             return []
-        name = os.path.basename(script[0])  # bash also searches for it on PATH
+        name = os.path.basename(script[0])  # bash also searches PATH for a script
         if not any(os.path.basename(path) == name for path in process.files):
             return []
     return texts if all(len(text) < _LARGEST_SCRIPT for text in texts) else []
 
 
 def is_simple(process: Process, texts: Sequence[bytes]) -> bool:
-    """Whether a shell with these texts only sets variables and starts programs with all of its arguments."""
+    """Whether a shell that runs these texts only sets variables and starts programs."""
     if not texts:
         return False
     name = process.arguments[0]
-    # For a command over ssh bash reads ~/.bashrc; called as `sh` it does not.
+    # For a command over ssh, bash reads ~/.bashrc, unless it was called as `sh`.
     reads_home = name[:1] == "-" or (process.arguments[1:2] == ["-c"] and os.path.basename(name) == "bash")
     return not reads_home and all(_commands(text) is not None for text in texts)
 
 
 def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
-    """For a simple text, the programs that it starts: whether by `exec`, and their words. Otherwise None."""
+    """For each command, its program, whether `exec` starts it, and its words; None for a text not simple."""
     if re.search(_NOT_CONTINUED, text):
         return None
     found = []
@@ -86,7 +88,7 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
         if not command:
             return None
         program = os.fsdecode(command[2]).strip("\"'")
-        # Neither a command of the shell itself nor a word that may become one.
+        # This must be neither a command of the shell itself nor a word that expands to one.
         is_program = re.fullmatch(r"[^\"'\\=]*/[^\"'\\=]*", program) or Process(program).kind in COMPILERS
         if not command[1] and not is_program:
             return None
@@ -95,7 +97,7 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
 
 
 def ignored_variables_in(texts: Collection[bytes]) -> set[str]:
-    """The variables that environment.WHOLE leaves out, but that these texts name."""
+    """The variables that these texts name, although environment.WHOLE leaves them out."""
     names = {name.decode() for text in texts for name in re.findall(_IGNORED, text)}
     return names | {"OLDPWD" for text in texts if re.search(_PREVIOUS_DIRECTORY, text)}
 
@@ -107,12 +109,12 @@ def changing_variable(texts: Iterable[bytes]) -> str:
 
 
 def command_started(path: str) -> list[str]:
-    """The program and words of a script that has only assignments and `exec PROGRAM words "$@"`."""
+    """The program and words of a script that has only assignments and `exec PROGRAM words "$@"`; or none."""
     text = text_of(path)
     commands = _commands(text) if re.match(rb"#!.*\b(?:ba|da)?sh\n", text) else None
     if not commands or len(commands) > 1:
         return []
     program, by_exec, words = commands[0]
     command = [program, *(os.fsdecode(word).strip("\"'") for word in words.split())]
-    is_plain = not any(re.search(r"[\"'\\]", word) for word in command)  # a quoted letter may be of an option
+    is_plain = not any(re.search(r"[\"'\\]", word) for word in command)  # quotation marks may hide an option
     return command if by_exec and b'"$@"' in words and is_plain else []

@@ -1,7 +1,7 @@
 """The input record of one stage, from what its tools were observed to do.
 
 Decides which paths are the call's own, which queries are irrelevant, and when there can be no input record.
-Digests are taken from the files as they are now, if they have not changed since the tools opened them.
+Digests are of the files as they are now, provided that these have not changed since the tools opened them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _STANDARD_INPUT = "/proc/self/fd/0"  # a link
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The stage that was observed."""
+    """What is known about the stage that was observed."""
 
-    environ: Mapping[str, str]  # of its tool
-    argv0: str  # of its tool
+    environ: Mapping[str, str]  # the environment of its tool
+    argv0: str  # argv[0] of its tool
     known: frozenset[str] = frozenset()  # files whose content is already in its key
-    is_known_by_content: bool = False  # keys identify the tool by content, wherever it is
-    folds_mathematics: bool = False  # by its command
+    is_known_by_content: bool = False  # whether its key contains the tool's content but not its path
+    folds_mathematics: bool = False  # whether its tool evaluates functions of libm
     # The call's own files whose content is in the key; if None, the stage may read any of the call's files.
     intermediates: frozenset[str] | None = None
 
@@ -46,9 +46,9 @@ class Subject:
 
     @property
     def variables_of_loader(self) -> set[str]:
-        """The variables that may make the loader choose other libraries, or the libraries other functions.
+        """The variables by which the loader may choose other libraries, or these may choose other functions.
 
-        For a tool that is known by content, the key contains what LD_LIBRARY_PATH means for it.
+        If the key contains the tool's content, it also contains what LD_LIBRARY_PATH means for the tool.
         """
         names = {*environment.OF_LOADER}
         if self.is_known_by_content:
@@ -57,33 +57,33 @@ class Subject:
 
     @property
     def program(self) -> str:
-        """The path of the tool, or empty."""
+        """The path of the tool; empty if there is none."""
         return toolchain.resolve(self.argv0, self.search_path)
 
 
 class ObservedInputs:
-    """Creates the input records of one call, which began at `since_ns`; its own files are below `scratch`."""
+    """Creates the input records of one call, which began at `since_ns` and has its files below `scratch`."""
 
     def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
         self.cwd = cwd
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
-        # Prefixes of paths that may be irrelevant.
+        # Prefixes of all paths that may be irrelevant; is_relevant looks closer.
         self._special = (scratch, self._own[1][:-1], *judge.KERNEL_PATHS)
         self.files = UnchangedFiles(cache, since_ns)
         self.names = CallNames(since_ns)
 
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
-        """Everything a stage depends on apart from its key; raises UnreadableError or OSError."""
+        """Everything that a stage depends on besides its key; raises UnreadableError or OSError."""
         if observation.incomplete:
             raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
         return _StageInputs(self, observation, subject).input_record()
 
     def remote_run_record(self, subject: Subject, names: Iterable[str]) -> InputRecord:
-        """The input record of a tool that ran on another machine, with only the files that were sent.
+        """The input record of a tool that ran on another machine, where it had only the files that were sent.
 
-        Apart from what is in its key, it depends on its libraries and on variables: those that the C library
-        reads were sent, and `names`, which the tool also reads, were not set. Raises UnreadableError or
+        Besides its key, such a stage depends on the tool's libraries and on variables. The variables that the
+        C library reads were sent. `names`, which the tool also reads, were not set. Raises UnreadableError or
         OSError.
         """
         libraries = loader.libraries_of(subject.program, subject.environ)
@@ -102,13 +102,13 @@ class ObservedInputs:
         return record
 
     def tool_record(self, subject: Subject) -> InputRecord:
-        """The input record of the tool itself; its content may be in the key. Raises UnreadableError."""
+        """The input record of a stage's tool itself, for the record of a call; raises UnreadableError."""
         record = InputRecord()
         called = subject.program
-        if called:  # even if it is no longer identified by content, since a script has replaced it
+        if called:  # even if it is known by content, since a script may have replaced it meanwhile
             self.files.put_into(record, {called: PROGRAM, os.path.realpath(called): PROGRAM})
             looked = self.names.begin(record.files)
-            if subject.is_known_by_content:  # its stage may have run in another toolkit
+            if subject.is_known_by_content:  # the stage's result may come from another toolkit
                 self.add_variables(record, {environment.LIBRARY_PATH}, subject.environ)
                 first = loader.first_directories(called, subject.environ)
                 looked.add_absent(self.absent(loader.paths_in(first, loader.OF_NVIDIAS_TOOLS)))
@@ -147,11 +147,11 @@ class ObservedInputs:
         return [path for path in paths if self.names.state(path) == ABSENT]
 
     def present(self, paths: Iterable[str]) -> list[str]:
-        """Those of these paths that are regular files."""
+        """The paths that lead to regular files."""
         return [path for path in paths if self.names.state(path) in (PRESENT, EXECUTABLE)]
 
     def is_relevant(self, path: str) -> bool:
-        """Whether a path is neither the call's own nor specific to a process."""
+        """Whether a path is neither a file of the call itself nor different for each process."""
         if not path.startswith(self._special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
@@ -165,7 +165,7 @@ class ObservedInputs:
             record.machine.append((topic, argument, answer))
 
     def add_variables(self, record: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
-        whole = {environment.WHOLE}  # which leaves out ignored variables
+        whole = {environment.WHOLE}  # stands for all variables except ignored ones
         wanted = whole.union(filter(environment.is_ignored, names)) if whole <= names else names
         record.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
 
@@ -208,13 +208,13 @@ class _StageInputs:
         return record
 
     def _facts_needed(self) -> Iterator[tuple[str, str]]:
-        """The facts about the machine and the caller that the stage depends on: topic and argument."""
+        """The facts about machine and caller on which the stage depends, as pairs of topic and argument."""
         yield from _facts_of_libraries(chain.from_iterable(self._libraries), self._subject)
         for process in self._processes:
             yield from judge.facts_needed(process)
 
     def _places_of_libraries(self) -> set[str]:
-        """The directories and lists where the loader, which is not observed, might find other libraries."""
+        """Where the loader, which is not observed, looked for lists and libraries that it did not load."""
         places = {loader.PRELOAD_LIST}
         for process, libraries in zip(self._processes, self._libraries, strict=True):
             first = loader.first_directories(process.program, self._subject.environ)
@@ -232,7 +232,7 @@ class _StageInputs:
         root = os.path.dirname(os.path.dirname(program)) + "/"
         for path, kind in zip(record.files, record.kinds, strict=True):
             if kind == LIBRARY and os.path.basename(path) in loader.OF_NVIDIAS_TOOLS:
-                continue  # its key shows where the loader looks for these
+                continue  # the key shows where the loader looks for these libraries
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
                 raise UnreadableError(f"`{program}` uses `{path}`, which is not in its key")
 
@@ -260,7 +260,10 @@ class _StageInputs:
         record.dates = sorted({*record.dates, *copies})
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
-        """Raise UnreadableError if an intermediate is in no key: an unknown tool may have written it."""
+        """Raise UnreadableError if the stage read an intermediate that is not in its key.
+
+        An unknown tool may have written it.
+        """
         allowed = self._subject.intermediates
         if allowed is None:
             return
@@ -274,7 +277,7 @@ class _StageInputs:
         return is_input and self._call.is_relevant(path) and not self._is_temporary(path)
 
     def _is_temporary(self, path: str) -> bool:
-        """Whether a path is a temporary file of the stage, or below one: its name is new each time."""
+        """Whether a path is, or is below, a temporary file of the stage, whose name is new each time."""
         for directory in self._temporary:
             if path.startswith(directory + "/"):
                 entry = directory + "/" + path[len(directory) + 1 :].partition("/")[0]
@@ -282,7 +285,7 @@ class _StageInputs:
         return False
 
     def _was_absent(self, path: str) -> bool:
-        """Whether a path that was not found was created and removed again by the stage."""
+        """Whether a path that was looked up and not found was created by the stage, and removed again."""
         is_made = path in self._written and self._call.is_relevant(path)
         return is_made and not os.path.lexists(path) and not self._is_temporary(path)
 
@@ -296,9 +299,9 @@ class _StageInputs:
         return lambda path: path.rstrip("/") not in ignored and self._is_relevant(path)
 
     def _names_of_directory(self) -> frozenset[str]:
-        """Paths that a tool may look up to find the name of its working directory.
+        """Paths that a tool may look up only to find the name of its working directory.
 
-        They exist in every checkout; the command shows whether the name matters.
+        They exist in every checkout. The stage's command shows whether the name can affect the result.
         """
         if not self._subject.is_known_by_content:
             return frozenset()
@@ -307,7 +310,7 @@ class _StageInputs:
 
     def _variables(self) -> set[str]:
         names = {*environment.OF_LIBC, *self._subject.variables_of_loader}
-        # A wrapper may add an option for colours.
+        # A wrapper may add an option for colours, so the arguments of all processes are searched.
         is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
             names |= judge.variables_of(process, self._subject.environ, is_coloured)
@@ -328,12 +331,12 @@ class _StageInputs:
         looked.put_into(record, self._subject.search_path)
         for directory in sorted(listed):
             if not directory.startswith(GENERATED_FILES):
-                self._call.files.signature(directory)  # raises if it has changed since
+                self._call.files.signature(directory)  # raises UnreadableError if it has changed
                 record.listings.append((directory, presence.digest_of_listing(directory)))
 
 
 def _facts_of_libraries(libraries: Iterable[str], subject: Subject) -> Iterator[tuple[str, str]]:
-    """The facts about the machine that loaded libraries depend on: topic and argument."""
+    """The facts about the machine on which loaded libraries depend, as pairs of topic and argument."""
     names = sorted({*map(os.path.basename, libraries)})
     if os.path.exists(facts.CACHE_OF_LOADER):
         yield from ((facts.LIBRARIES, f"{facts.CACHE_OF_LOADER}:{name}") for name in names)
@@ -350,15 +353,15 @@ def _is_here(name: str) -> bool:
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Where compilers may create temporary files."""
+    """The directories in which compilers may create temporary files."""
     named = [environ.get(name, "") for name in ("TMPDIR", "TMP", "TEMP")]
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
 
 
 def _copies(record: InputRecord) -> list[str]:
-    """Sources equal to another one: with `#pragma once`, gcc enters only one if their dates are equal."""
+    """Sources of which there are copies: with `#pragma once`, gcc skips a copy that has the same date."""
     read = zip(record.files, record.digests, record.kinds, record.signatures, strict=True)
-    sources = [each for each in read if each[2] == SOURCE and each[3][2]]  # an empty one has no effect
+    sources = [each for each in read if each[2] == SOURCE and each[3][2]]  # empty files have no effect
     inodes: dict[str, set[tuple[int, ...]]] = {}
     for _, digest, _, signature in sources:
         inodes.setdefault(digest, set()).add(signature[:2])

@@ -1,4 +1,4 @@
-"""Digests of files that have not changed since the call began; if one has, nothing can be recorded."""
+"""Digests of files that have not changed since the call began; if a file has changed, nothing is recorded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
-# The pragma that makes a preprocessor compare dates of files; or a macro for its last word.
+# `#pragma GCC dependency`, which compares dates of files; or a macro that may stand for its last word.
 _WORD = b"dependency"
 _COMPARES_DATES = re.compile(rb"(?:\bGCC\s+|#[ \t]*define\b.*\b)dependency\b")
 
 
 class UnchangedFiles:
-    """The files of one call, which began at `since_ns`; each file is read once."""
+    """The files of one call, which began at `since_ns`; each is read only once."""
 
     def __init__(self, cache: Store, since_ns: int) -> None:
         self._cache = cache
@@ -76,7 +76,7 @@ def _read(path: str, signature: Signature) -> str:
 
 
 def _compares_dates(content: bytes) -> bool:
-    """Whether a source may have the pragma; a word is found in a hundredth of an expression's time."""
+    """Whether a source may contain `#pragma GCC dependency`; a word is found a hundred times faster."""
     at = content.find(_WORD)
     while at >= 0:
         if _COMPARES_DATES.search(content, content.rfind(b"\n", 0, at) + 1, at + len(_WORD) + 1):
