@@ -1,4 +1,4 @@
-"""The cache directory: ownership, safe access, layout, locks, claims on running stages, event log, eviction.
+"""Owns the cache directory: its layout, safe access, locks, claims on running stages, event log and eviction.
 
 Does not know what records mean.
 """

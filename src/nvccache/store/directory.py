@@ -1,12 +1,12 @@
-"""Opens everything in the cache directory. Paths are relative to it, such as `record-v7/ab/<key>`.
+"""Opens everything in the cache directory. Paths are relative to the directory, such as `locks/usage.lock`.
 
-The directory is ours if it has our CACHEDIR.TAG, which also makes backup programs skip it. One that is empty,
-or has only names of ours (as when a cache was removed in part), may be claimed. Any other is foreign: nothing
-in it is read, written or removed. Everyone who may write to it is trusted with its content. But links are not
-followed, and opening a file never blocks.
+A cache directory is recognized by nvccache's CACHEDIR.TAG, which also makes backup programs skip it. If a
+directory is empty, or if a cache in it was removed in part, so that only names of nvccache are left, nvccache
+adds the tag. Any other directory is foreign: nothing in it is read, written or removed. Users who may write
+to a cache directory are trusted with its content. But links in it are not followed, and opening never blocks.
 
-A new directory belongs to its user alone. New files get the directory's permissions for group and others, so
-that its users can share them. Does not know what the files mean. Part of the hot path.
+Only its owner can use a new cache directory. Once the owner has given permissions to a group or to others,
+new files get the same permissions. Does not know what the files mean. Part of the hot path.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from nvccache.files import untrusted
 TEMPORARY = "tmp"
 TAG_NAME = "CACHEDIR.TAG"
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
-_NEW_TAG_PREFIX = ".nvccache-tag-"  # of a tag that is being written; random characters follow
-# Other names of ours; scratch directories may be here, too.
+_NEW_TAG_PREFIX = ".nvccache-tag-"  # the name of a tag that is being written; random characters follow
+# All other names that nvccache uses in a cache directory, those of scratch directories included.
 _OURS = r"\.nvccache-tag-.*|nvccache-\d+|tmp|journal|locks|remote|[a-z]+(-[a-z]+)*-v\d+|lost\+found"
 
 
 class ForeignDirectoryError(OSError):
-    """The directory is not empty and lacks our tag."""
+    """The directory contains other files, and has no tag of nvccache."""
 
 
 class StoreError(Exception):
@@ -34,20 +34,23 @@ class StoreError(Exception):
 
 
 class NoCacheError(StoreError):
-    """There is no directory, or nothing has been stored in it yet."""
+    """There is no cache directory, or nothing has been stored in it yet."""
 
 
 class Directory:
-    """One cache directory. All methods raise OSError; FileNotFoundError if something does not exist."""
+    """One cache directory. Methods raise OSError unless their docstrings say otherwise.
+
+    For missing files, it is a FileNotFoundError.
+    """
 
     __slots__ = ("_mode", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._mode = 0  # the directory's permissions, once it is known to be ours
+        self._mode = 0  # the directory's permissions; 0 until the tag has been checked
 
     def prepare(self) -> None:
-        """Create the directory if it does not exist, and claim it if it is empty."""
+        """Create the directory if it does not exist, and add the tag if it is empty."""
         if self._mode:
             return
         try:
@@ -58,7 +61,7 @@ class Directory:
             self._check()
 
     def problem(self) -> str:
-        """Why compiles should not use this cache, a word of outcomes.REASONS; or empty."""
+        """Why compiles cannot use this cache: a word of outcomes.REASONS, or empty. Raises nothing."""
         try:
             self._check()
         except FileNotFoundError:
@@ -72,7 +75,7 @@ class Directory:
     def open(self, path: str, flags: int = os.O_RDONLY, make: bool = False) -> tuple[int, os.stat_result]:
         """A descriptor of a regular file, and its status; `make` creates missing files and folders.
 
-        Only those who can write the new file can read it: logs hold command lines.
+        Only users who can write to a new file can read it, because logs contain command lines.
         """
         full = self._full(path, make)
         mode = 0o600 | (self._mode & untrusted.WRITABLE_BY_OTHERS) * 3
@@ -88,12 +91,12 @@ class Directory:
             os.close(descriptor)
             raise OSError(errno.EINVAL, "not a regular file", full)
         is_new = make and not status.st_size and status.st_uid == os.geteuid()
-        if is_new and mode & untrusted.WRITABLE_BY_OTHERS:  # whatever the umask is
+        if is_new and mode & untrusted.WRITABLE_BY_OTHERS:  # the umask may have removed permissions
             os.fchmod(descriptor, mode)
         return descriptor, status
 
     def read(self, path: str) -> tuple[bytes, os.stat_result]:
-        """The content of a file, and its status. Marks the file as used."""
+        """The content of a file, and its status. Also marks the file as used."""
         descriptor, status = self.open(path)
         try:
             content = untrusted.read_all(descriptor, status.st_size)
@@ -103,14 +106,14 @@ class Directory:
             os.close(descriptor)
 
     def touch(self, descriptor: int) -> None:
-        """Mark an open file as used by setting its modification time, for eviction; raises nothing."""
+        """Mark an open file as used, for eviction, by setting its modification time. Raises nothing."""
         try:  # noqa: SIM105
             os.utime(descriptor)
         except OSError:
-            pass  # it belongs to another user
+            pass  # the file belongs to another user
 
     def mark_used(self, path: str) -> None:
-        """Mark a file as used although it is not read; raises nothing."""
+        """Mark a file as used without reading it; raises nothing."""
         try:
             descriptor, _ = self.open(path)
         except OSError:
@@ -137,7 +140,7 @@ class Directory:
             raise
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file that can be opened for reading."""
+        """Whether a file exists and can be opened for reading; raises nothing."""
         try:
             os.close(self.open(path)[0])
         except OSError:
@@ -155,7 +158,7 @@ class Directory:
         os.rename(self._full(path), self._full(new_path))
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
-        """Names in a folder with their status, links not followed; empty if the folder does not exist."""
+        """The names in a folder with their status, links not followed; empty if there is no such folder."""
         names = []
         try:
             entries = os.scandir(self._full(folder))
@@ -168,7 +171,7 @@ class Directory:
                 try:
                     names.append((entry.name, entry.stat(follow_symlinks=False)))
                 except FileNotFoundError:
-                    continue  # just removed
+                    continue  # another process has just removed it
         return names
 
     def _full(self, path: str, make: bool = False) -> str:
@@ -180,7 +183,7 @@ class Directory:
         return f"{self.path}/{path}"
 
     def _check(self) -> None:
-        """Raise FileNotFoundError if there is no cache, and ForeignDirectoryError if it is not ours."""
+        """Raise ForeignDirectoryError for a foreign directory, FileNotFoundError if there is no cache yet."""
         if not _has_tag(self.path):
             is_free = _is_free(self.path)
             if not _has_tag(self.path):  # another call may have claimed it just now
@@ -190,7 +193,7 @@ class Directory:
         self._mode = stat.S_IMODE(os.stat(self.path).st_mode)
 
     def _make_folder(self, folder: str) -> None:
-        """Create a folder, and the cache itself if it was removed meanwhile."""
+        """Create a folder, and the cache directory itself if it was removed meanwhile."""
         self._mode = 0
         self.prepare()
         path = self.path
@@ -200,7 +203,7 @@ class Directory:
 
 
 def _has_tag(folder: str) -> bool:
-    """Whether a directory has our tag; raises only PermissionError, if the tag cannot be read."""
+    """Whether a directory has nvccache's tag; raises PermissionError if the tag cannot be read."""
     try:
         descriptor = os.open(f"{folder}/{TAG_NAME}", os.O_RDONLY | untrusted.FILE)
     except PermissionError:
@@ -214,14 +217,14 @@ def _has_tag(folder: str) -> bool:
 
 
 def _is_free(folder: str) -> bool:
-    """Whether a directory contains nothing but names of ours; raises OSError."""
+    """Whether a directory contains only names that nvccache uses; raises OSError."""
     import re
 
     return all(re.fullmatch(_OURS, name) for name in os.listdir(folder))
 
 
 def _add_tag(folder: str, mode: int) -> None:
-    """Write the tag into a directory; other calls may do so at the same time. Raises OSError."""
+    """Write the tag into a directory, even if another call does so at the same time. Raises OSError."""
     fresh = f"{folder}/{_NEW_TAG_PREFIX}{os.urandom(8).hex()}"
     untrusted.write_new(fresh, TAG, mode)
     os.rename(fresh, f"{folder}/{TAG_NAME}")

@@ -1,16 +1,18 @@
-"""One line of the event log: a call, and how it is appended without a lock.
+"""One line of the event log, which describes a call, and how it is appended without a lock.
 
-Part of the hot path; events.py reads logs, event_totals.py adds them up. A line is
+A line consists of these fields, separated by tabs:
 
     the fields of Event, one field for each stage, `.`
 
-separated by tabs. The first fields are those that are known only when a call ends: for a replay, the launcher
-writes them before the rest, which Python has prepared. Separators in texts are percent-encoded.
+The first three fields of Event are known only when the call ends. For a replay, the launcher writes these
+three fields, then the rest of the line, which Python has prepared. Separators in texts are percent-encoded.
 
 Event, StageEvent and RemoteUse are tables: each annotated name is a field, and the type of its default says
-how it is written. If a table changes, so does the version in the names of the logs: lines of other
-versions are not read. So do those of store.REPLAY, whose records hold the end of a line, and, if StageEvent
-changes, of store.RECORD, whose results hold stages.
+how it is written. If you change a table, change the version in the names of the logs (lines of other versions
+are not read), and that of store.REPLAY, since replay records contain the end of a line. If you change
+StageEvent, change that of store.RECORD as well, since results contain stages.
+
+Part of the hot path; events.py reads logs, and event_totals.py adds them up.
 """
 
 from __future__ import annotations
@@ -29,19 +31,19 @@ if TYPE_CHECKING:
 
 FOLDER = "journal"
 LOG, OLD_LOG = "calls-v12.log", "calls-v12.old.log"
-LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand calls
-PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
+LARGE = 4 * 1024**2  # bytes of a log, some thousand calls, at which another log is begun
+PARTS, ITEMS = "\x1f", "\x1e"  # separate the fields of a table inside a field, and the items of a list
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
-LOCAL = "local"  # `where` of a stage that ran on this machine
-CACHED = "cached"  # `away` of a stage whose result the executor already had
+LOCAL = "local"  # the value of `where` for a stage that ran on this machine
+CACHED = "cached"  # the value of `away` for a stage whose result the executor already had
 _LONGEST_TEXT, _MOST_ITEMS = 4096, 32
 _SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", PARTS: "%1F", ITEMS: "%1E"}
 
 
 class Record:
-    """Base of the tables."""
+    """The base class of the tables."""
 
-    FIELDS: ClassVar[dict[str, object]] = {}  # names and defaults
+    FIELDS: ClassVar[dict[str, object]] = {}  # names and default values
 
     def __init_subclass__(cls) -> None:
         cls.FIELDS = {name: getattr(cls, name) for name in cls.__annotations__}
@@ -93,13 +95,13 @@ def _text(value: Any) -> str:
 
 
 class RemoteUse(Record):
-    """A call's queries to remotes."""
+    """How a call has used remotes."""
 
-    asked: int = 0  # names queried
+    asked: int = 0  # the number of objects queried
     found: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    faults: tuple[str, ...] = ()  # of outcomes.REMOTE_FAULTS, each once
+    faults: tuple[str, ...] = ()  # words of outcomes.REMOTE_FAULTS, without duplicates
 
 
 class StageEvent(Record):
@@ -109,10 +111,10 @@ class StageEvent(Record):
     architecture: str = ""
     result: str = RAN  # SHARED if another process ran it
     start: float = 0.0  # seconds after the start of the call
-    seconds: float = 0.0  # how long the tool ran, now or for the result that was found
-    slot: int = -1  # the job slot, or -1
-    where: str = ""  # LOCAL, the executor's display name, or empty for a hit
-    away: str = ""  # CACHED if the executor had the result; why it ran here, a key of EXECUTOR_FAULTS
+    seconds: float = 0.0  # how long the tool ran, in this call or when the result was made
+    slot: int = -1  # the job slot in which it ran, or -1
+    where: str = ""  # where it ran: LOCAL, the executor's display name, or empty for a hit
+    away: str = ""  # CACHED, or a key of EXECUTOR_FAULTS: why it ran here although it had been sent away
     cpu: float = 0.0  # CPU seconds of the tool, 0 if unknown
 
     def __init__(
@@ -131,7 +133,7 @@ class StageEvent(Record):
 
     @property
     def cost(self) -> float:
-        """CPU seconds or, if unknown, elapsed seconds, which depend on what else the machine does."""
+        """The tool's CPU seconds or, if unknown, elapsed seconds, which also depend on the machine's load."""
         return self.cpu or self.seconds
 
 
@@ -142,15 +144,15 @@ class Event(Record):
     seconds: float = 0.0  # from its start to its end
     pid: int = 0
     outcome: str = ""
-    reason: str = ""  # of a bypass
+    reason: str = ""  # why the call was bypassed, or empty
     directory: str = ""
-    product: str = ""  # the absolute path, empty if unknown
+    product: str = ""  # the absolute path of the first product, empty if unknown
     sources: Sequence[str] = ()  # the inputs as typed
     cause: str = ""  # why the call was not replayed
     details: Sequence[str] = ()  # further causes
-    store_fault: str = ""  # of outcomes.STORE_FAULTS, or empty
-    tool_saved: float = 0.0  # CPU seconds of the tools that did not run
-    overhead: float = 0.0  # CPU seconds of nvccache itself; 0 for a replay: use `seconds`
+    store_fault: str = ""  # a word of outcomes.STORE_FAULTS, or empty
+    tool_saved: float = 0.0  # CPU seconds of the tools that did not have to run
+    overhead: float = 0.0  # CPU seconds of nvccache itself; for a replay 0, so use `seconds` there
     remote: RemoteUse | None = None  # None if no remote was queried
 
     def __init__(self, outcome: str = "", reason: str = "", started: float = 0.0) -> None:
@@ -159,14 +161,14 @@ class Event(Record):
         self.started = started
         self.pid = os.getpid()
         self.stages: list[StageEvent] = []
-        self.replayed: Sequence[str] = ()  # further stages, encoded
+        self.replayed: Sequence[str] = ()  # further stages, already encoded
 
     @property
     def ended(self) -> float:
         return self.started + self.seconds
 
 
-_OF_LAUNCHER = 3  # fields: see launcher/event.c
+_OF_LAUNCHER = 3  # the number of fields that the launcher writes (launcher/event.c)
 _READERS: dict[type, Callable[[str], Any]] = {
     str: _unquoted,
     int: int,
@@ -177,9 +179,9 @@ _READERS: dict[type, Callable[[str], Any]] = {
 
 
 def append(cache: str | Directory, event: Event) -> bool:
-    """Append the event of one call; returns whether the log has become large. Does nothing without a log.
+    """Append the event of one call to the log; returns whether the log has become large. Ignores errors.
 
-    Logs name what was compiled, so only users who can write to the cache may read them.
+    Only users who can write to the cache may read the log, because it names what was compiled.
     """
     root = directory.at(cache)
     try:
@@ -195,26 +197,26 @@ def append(cache: str | Directory, event: Event) -> bool:
 
 
 def format_line(event: Event) -> bytes:
-    """The line of an event. Its newline comes first, in case a full disk cut off the line before."""
+    """The line of an event. It begins with a newline, in case a full disk has cut off the line before."""
     first = "\t".join(event.texts()[:_OF_LAUNCHER])
     return os.fsencode(f"\n{first}\t{end_of_line(event)}")
 
 
 def end_of_line(event: Event) -> str:
-    """The part of a line after the fields that are known only when a call ends."""
-    # A text from a remote's record must not end the field or the line.
+    """The line without its first fields, which are known only when the call ends."""
+    # These texts may come from a record of a remote, so they must not end the field or the line.
     replayed = (text for text in event.replayed if "\t" not in text and "\n" not in text)
     stages = [*map(_text, event.stages), *replayed]
     return "\t".join([*event.texts()[_OF_LAUNCHER:], *stages, ".\n"])
 
 
 def text_of_hit(stage: StageEvent) -> str:
-    """A stage, as encoded in the events of calls that replay it."""
+    """A stage as it is encoded in the events of calls that need not run it."""
     return _text(StageEvent(stage.kind, HIT, stage.seconds, stage.architecture, stage.cpu))
 
 
 def parse_line(line: bytes) -> Event | None:
-    """The event of a line; None if it is damaged or was cut off."""
+    """The event of a line; None if the line is damaged or was cut off."""
     *fields, end = os.fsdecode(line).split("\t")
     if end != ".":
         return None

@@ -3,9 +3,10 @@
     $NVCCACHE_DIR/journal/
       totals-v4.json         the totals of the logs before the last two, and since when calls are counted
 
-A call that finds the log too large adds the older log to the totals, since nobody writes to that any more,
-and then renames the log to replace it. Readers add the two logs to the totals, and write nothing. If the call
-is killed between the two steps, some calls are counted twice.
+There are two logs, the current and the old one. A call that finds the current log too large first adds the
+old one, to which nobody writes any more, to the file of totals. Then it renames the current log, which
+replaces the old one. If it is killed between the two steps, the calls in the old log are counted twice.
+Readers add both logs to the totals, and write nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class _Stored:
 
     def __init__(self) -> None:
         self.totals: Totals = {}
-        self.zeroed = 0.0  # when they were reset
-        self.first = 0.0  # when the first counted call began
+        self.zeroed = 0.0  # Unix time of the last reset, or 0
+        self.first = 0.0  # Unix time at which the first counted call began
 
     def add(self, calls: Iterable[Event]) -> None:
         for event in calls:
@@ -48,9 +49,9 @@ class _Stored:
 
 
 def read(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
-    """The totals of all calls, with a row for each of these kinds of stages; raises StoreError.
+    """The totals of all calls, with a row for each kind of stage in `stages`; raises StoreError.
 
-    Writes nothing. All zeros if there is no journal.
+    Writes nothing. All totals are 0 if there is no journal.
     """
     root = directories.at(cache)
     try:
@@ -60,7 +61,7 @@ def read(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
 
 
 def total(calls: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
-    """The totals of these events."""
+    """The totals of these calls, in the same form as from `read`."""
     stored = _Stored()
     stored.add(calls)
     return _document(stored, stages)
@@ -91,7 +92,10 @@ def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
 
 
 def fold(cache: str | Directory) -> None:
-    """Rename a large log, and add the one that it replaces to the totals, unless another process does so."""
+    """If the log is large, add the old log to the totals, and replace the old log by the current one.
+
+    Does nothing if another process is doing so. Raises nothing.
+    """
     root = directories.at(cache)
     with (
         contextlib.suppress(OSError, StoreError),
@@ -106,9 +110,9 @@ def fold(cache: str | Directory) -> None:
 
 
 def _current(root: Directory) -> _Stored:
-    """The totals as of now; writes nothing. Raises OSError and StoreError.
+    """The current totals, those of both logs included; writes nothing. Raises OSError and StoreError.
 
-    Calls in a log that is renamed at this moment may be missing.
+    If another process renames a log at this moment, its calls may be missing.
     """
     stored = _read(root)
     for name in events.LOGS:
@@ -153,7 +157,7 @@ def _totals_of_remote(use: RemoteUse) -> Totals:
 
 
 def _add(totals: Totals, more: Totals) -> None:
-    """Add numbers to those of the same names; raises TypeError if there is anything else."""
+    """Add the numbers in `more` to those of the same names in `totals`; raises TypeError for other values."""
     for name, amount in more.items():
         if isinstance(amount, dict):
             _add(totals.setdefault(name, {}), amount)
@@ -162,7 +166,7 @@ def _add(totals: Totals, more: Totals) -> None:
 
 
 def _document(stored: _Stored, stages: Iterable[str]) -> Totals:
-    """The totals in the form that `stats` prints, with zeros for what is missing."""
+    """The totals in the form that `stats` prints, with 0 for what was never counted."""
     document: Totals = {
         "calls": dict.fromkeys(outcomes.OUTCOMES, 0),
         **{name: {} for name in ("bypass_reasons", "store_faults")},
@@ -177,7 +181,7 @@ def _document(stored: _Stored, stages: Iterable[str]) -> Totals:
 
 
 def _read(root: Directory) -> _Stored:
-    """Empty if the file is damaged or missing. Raises OSError."""
+    """The content of the file of totals; empty if the file is damaged or missing. Raises OSError."""
     import json
 
     stored = _Stored()

@@ -2,9 +2,9 @@
 
     $NVCCACHE_DIR/journal/
       calls-v12.log          one line per call (event_line.py)
-      calls-v12.old.log      the log before it, renamed at 4 MiB
+      calls-v12.old.log      the log before it, renamed when it reached 4 MiB
 
-Says which calls are one build. Lines that are not complete and well-formed are skipped.
+Also groups calls into builds. Lines that are incomplete or malformed are skipped.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 LOGS = (OLD_LOG, LOG)
 _PAUSE_SECONDS = 300.0  # the pause between calls after which a new build begins
-# Reasons of bypasses that ask nvcc something and compile nothing.
+# Reasons for bypassing calls that query nvcc and compile nothing.
 _QUERY_REASONS = ("information", "preprocess_only", "query_streams")
-# Where CMake tries the compiler while it configures.
+# Directories in which CMake tests the compiler while it configures a project.
 _CONFIGURE_CHECKS = re.compile(r"/CMakeFiles/(?:CMakeScratch|CMakeTmp|[^/]+/CompilerId[A-Z]+)/")
 _AHEAD_SECONDS = 3600.0  # how far another machine's clock may be ahead
 
@@ -44,7 +44,7 @@ _AHEAD_SECONDS = 3600.0  # how far another machine's clock may be ahead
 def read(cache: str | Directory, since: float = 0.0) -> Iterator[Event]:
     """The events of calls that began at the Unix time `since` or later, in the order in which they ended.
 
-    There are none without a log. Raises StoreError.
+    If there is no log, there are no events. Raises StoreError.
     """
     root = directories.at(cache)
     for name in LOGS:
@@ -52,7 +52,7 @@ def read(cache: str | Directory, since: float = 0.0) -> Iterator[Event]:
 
 
 def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
-    """The events whose line contains this text, latest first; raises StoreError."""
+    """The events whose lines contain this text, latest first; raises StoreError."""
     root = directories.at(cache)
     wanted = quote(text).encode(errors="surrogateescape")
     for name in reversed(LOGS):
@@ -64,14 +64,14 @@ def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
 
 
 def builds(calls: Iterable[Event]) -> list[list[Event]]:
-    """The calls grouped by build, both ordered by start time.
+    """The calls, grouped into builds; builds and their calls are ordered by start time.
 
-    A new build begins after a pause, or when a product is made again.
+    A new build begins after a pause, or with a call whose product the current build has already made.
     """
     groups: list[list[Event]] = []
     products: set[str] = set()
-    over = 0.0  # when the last call ended
-    # A call recorded when a clock was far ahead would always belong to the latest build.
+    over = 0.0  # the latest end of a call so far
+    # Leaves out calls that ran while a clock was far ahead: they would always belong to the latest build.
     past = (call for call in calls if call.started <= time.time() + _AHEAD_SECONDS)
     for call in sorted(past, key=lambda call: (call.started, call.ended)):
         if not groups or call.started > over + _PAUSE_SECONDS or call.product in products:
@@ -86,16 +86,16 @@ def builds(calls: Iterable[Event]) -> list[list[Event]]:
 def last_build(calls: Iterable[Event]) -> list[Event]:
     """The calls of the latest build that has a compile.
 
-    CMake's checks of the compiler are left out; they may belong to the same build as later compiles.
+    Calls by which CMake tests the compiler are left out, even if compiles follow in the same build.
     """
     found = builds(call for call in calls if not _is_configure_check(call))
     return next((build for build in reversed(found) if any(map(is_compile, build))), [])
 
 
 def is_compile(call: Event) -> bool:
-    """Whether a user would call it a compile: neither a query such as `--version` nor a check by CMake."""
+    """Whether a user would call this a compile: neither a query such as `--version` nor a test by CMake."""
     if call.outcome == outcomes.BYPASS:
-        # `nvcc -v` without files shows where its programs are.
+        # `nvcc -v` without files only shows where nvcc's programs are.
         is_query = call.reason in _QUERY_REASONS or not (call.sources or call.product)
     else:
         is_query = call.outcome in outcomes.QUERIES
@@ -113,27 +113,27 @@ def ran_elsewhere(stage: StageEvent) -> bool:
 
 
 def was_cached(stage: StageEvent) -> bool:
-    """Whether an executor had a stage's result already."""
+    """Whether an executor already had a stage's result."""
     return ran_elsewhere(stage) and stage.away == CACHED
 
 
 def why_here(stage: StageEvent) -> str:
-    """Why a stage that was sent to another machine ran here, one word; or empty."""
+    """One word that says why a stage that was sent to another machine ran here; empty for other stages."""
     return stage.away if stage.where == LOCAL else ""
 
 
 def tool_spent(stage: StageEvent) -> float:
-    """The seconds that a tool ran for a stage, on any machine; 0 for a result from the action cache."""
+    """The seconds that a tool ran for a stage in this call, on any machine; 0 if the result was cached."""
     return 0.0 if stage.is_hit or was_cached(stage) else stage.cost
 
 
 def overhead(call: Event) -> float:
-    """The seconds that nvccache itself took; for a replay, the whole time."""
+    """The seconds that nvccache itself took; for a direct hit, the time of the whole call."""
     return call.seconds if call.outcome == outcomes.DIRECT_HIT else call.overhead
 
 
 def events_in(root: Directory, name: str) -> Iterator[Event]:
-    """The events of a log, none if it does not exist; raises StoreError."""
+    """The events of a log; none if the log does not exist. Raises StoreError."""
     return filter(None, map(parse_line, _content(root, name).split(b"\n")))
 
 

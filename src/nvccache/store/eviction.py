@@ -2,13 +2,13 @@
 
     $NVCCACHE_DIR/journal/usage-v5    next shard to count, time of the last count, bytes of each shard
 
-A shard consists of the files whose keys and digests begin with the same character, in all buckets. A call
-that stores something adds to the count. Shards are counted again in turn, which corrects for calls that were
-killed before they added theirs, and for a count that is missing or damaged.
+A shard consists of the files in all buckets whose names begin with the same hexadecimal digit. A call that
+stores something adds its bytes to the count. In addition, the shards are counted again one after the other.
+This corrects a count that is missing or damaged, or to which a killed call has not added its bytes.
 
-Knows the layout from store.py, but not what the files mean. A record whose blob was evicted is harmless, and
-so is the reverse: a missing file is made again. Only files with names of ours are counted and removed, those
-in buckets of other versions included. Only the count is locked meanwhile.
+Does not know what the files mean. Any of them may be removed, since a missing file counts as a miss and is
+made again. Only files with names that nvccache gives are counted and removed; they may be in buckets of other
+versions. Meanwhile, only the count is locked, and calls can read and write files.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ USAGE = f"{JOURNAL}/usage-v5"
 SHARDS = "0123456789abcdef"
 _LOCK, _LOCK_SECONDS = "usage", 0.1
 BUCKET = r"[a-z]+(?:-[a-z]+)*-v\d{1,4}"
-_KEY = r"(?:[0-9a-f]{32}){1,2}"  # temporary files and claims have such names, too
+_KEY = r"(?:[0-9a-f]{32}){1,2}"  # names of temporary files and claims look the same
 ENTRY = rf"{_KEY}(?:\{store.COMPRESSED})?"
-_LEAST_SHARE = 0.1  # of a shard is evicted at a time, so that not every call has to evict
-_EVICTION_SECONDS = 0.05  # after which a call begins no other shard
-_STALE_SECONDS = 24 * 3600  # after which a temporary file is abandoned
-_RECOUNT_SECONDS = 60  # between two counts of a shard
+_LEAST_SHARE = 0.1  # the least part of a shard to evict at a time, so that not every call has to evict
+_EVICTION_SECONDS = 0.05  # after which a call evicts from no further shard
+_STALE_SECONDS = 24 * 3600  # after which a temporary file counts as abandoned
+_RECOUNT_SECONDS = 60  # from the count of one shard to that of the next
 _AHEAD_SECONDS = 3600  # how far dates of a file server may be in the future
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Bytes, and files in buckets."""
+    """A number of files in buckets, and their bytes."""
 
     bytes: int
     files: int
@@ -49,9 +49,9 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    path: str  # in the directory
-    size: int
-    used: float  # seconds since the epoch
+    path: str  # relative to the cache directory
+    size: int  # bytes
+    used: float  # when it was last used: Unix time in seconds
 
     @property
     def shard(self) -> int:
@@ -73,7 +73,7 @@ def _files(root: Directory, folder: str, pattern: str) -> Iterator[File]:
     try:
         listed = root.list(folder)
     except OSError:
-        return  # not a folder, or one that only another user may list
+        return  # it is not a folder, or only another user may list it
     for name, status in listed:
         if re.fullmatch(pattern, name) and not stat.S_ISDIR(status.st_mode):
             yield File(f"{folder}/{name}", status.st_size, status.st_mtime)
@@ -91,9 +91,10 @@ def prune(
     older_than: float | None = None,
     is_dry_run: bool = False,
 ) -> Amount:
-    """Remove what was not used for `older_than` seconds, then the least recently used files above the limit.
+    """Remove files that were not used for `older_than` seconds, then others until `max_bytes` are left.
 
-    Returns what was removed or, in a dry run, would be. Raises StoreError if the directory cannot be used.
+    The least recently used files are removed first. Returns the amount that was removed or, in a dry run,
+    would be removed. Raises StoreError if the directory cannot be used.
     """
     now = time.time()
     with as_store_errors(directories.at(cache)) as root:
@@ -111,12 +112,12 @@ def prune(
 
 
 def clear(cache: str | Directory, is_dry_run: bool = False) -> Amount:
-    """Remove everything in the buckets; raises StoreError."""
+    """Remove all files in the buckets. Returns and raises the same as `prune`."""
     return prune(cache, max_bytes=-1, is_dry_run=is_dry_run)
 
 
 def remove(cache: str | Directory, names: Container[str], is_dry_run: bool = False) -> Amount:
-    """Remove the named files from the buckets; otherwise like `prune`. Raises StoreError."""
+    """Remove the files with these paths from the buckets. Returns and raises the same as `prune`."""
     with as_store_errors(directories.at(cache)) as root:
         files = list(entries(root))
         return _removed(root, files, [file for file in files if file.path in names], is_dry_run)
@@ -138,15 +139,16 @@ def _amount(files: list[File]) -> Amount:
 
 
 def count_and_limit(cache: str | Directory, added: Mapping[str, int], max_bytes: int) -> str:
-    """Add the bytes by which shards have grown, and evict what exceeds the limit, unless that is 0.
+    """Add the bytes by which shards have grown to the count, and evict files if the sum exceeds `max_bytes`.
 
-    A call that stored something does this once, and after a moment it begins no further shard. Returns a word
-    of outcomes.STORE_FAULTS if that failed, or an empty string.
+    If `max_bytes` is 0, there is no limit. A call that has stored something does this once. It evicts only
+    for a moment, and leaves the rest to later calls. Returns a word of outcomes.STORE_FAULTS if this fails,
+    or an empty string.
     """
     try:
         _count_and_limit(directories.at(cache), added, max_bytes)
     except TimeoutError:
-        return ""  # what was not counted now is found when its shard is counted again
+        return ""  # the bytes will be found when their shard is counted again
     except (OSError, StoreError) as error:
         return store.fault_of(error)
     return ""
@@ -157,7 +159,7 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
     with locks.hold(root, _LOCK, _LOCK_SECONDS):
         following, counted_at, sizes = read_count(root)
         for shard, size in added.items():
-            if shard in SHARDS:  # a name that comes from a remote may not be a key
+            if shard in SHARDS:  # it need not be one, since names may come from remotes
                 sizes[int(shard, 16)] += size
         if not 0 <= now - counted_at < _RECOUNT_SECONDS:
             counted_at = now
@@ -174,9 +176,10 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
 
 
 def _evict(root: Directory, shard: str, share: float, now: float) -> int:
-    """Remove a share of a shard, at least a tenth, the least recently used first; returns the bytes left.
+    """Remove the least recently used files of a shard, and return the bytes that are left.
 
-    Each shard loses the same share; otherwise, a large file would evict all others in its shard.
+    `share` is the part of its bytes to remove, at least a tenth. It is the same for all shards, because
+    otherwise a large file would evict all other files of its shard.
     """
     files = list(entries(root, shard))
     size = sum(file.size for file in files)
@@ -186,7 +189,7 @@ def _evict(root: Directory, shard: str, share: float, now: float) -> int:
 
 
 def read_count(root: Directory) -> tuple[int, int, list[int]]:
-    """The number of the next shard to count, when one was counted last, and the bytes of each."""
+    """The number of the next shard to count, the Unix time of the last count, and the bytes of each shard."""
     try:
         following, counted_at, *sizes = map(int, root.read(USAGE)[0].split())
     except (OSError, ValueError):
@@ -201,13 +204,13 @@ def _write_count(root: Directory, following: int, counted_at: int, sizes: list[i
 
 
 def _least_recently_used(files: Iterable[File], now: float) -> list[File]:
-    """The files in the order of eviction: those with an impossible date come first."""
+    """The files in the order in which they are evicted. Those with dates in the future come first."""
     latest = now + _AHEAD_SECONDS
     return sorted(files, key=lambda file: file.used if file.used <= latest else 0.0)
 
 
 def _files_worth(wanted: float, files: Iterable[File]) -> list[File]:
-    """The first files that together have the wanted number of bytes."""
+    """The first files, as many as are needed for the wanted number of bytes."""
     chosen = []
     for file in files:
         if wanted <= 0:
@@ -218,7 +221,7 @@ def _files_worth(wanted: float, files: Iterable[File]) -> list[File]:
 
 
 def sweep(root: Directory, now: float) -> None:
-    """Remove what killed calls have left outside the buckets."""
+    """Remove the temporary files and claims that killed calls have left."""
     for file in _files(root, TEMPORARY, _KEY):
         if not -_AHEAD_SECONDS <= now - file.used <= _STALE_SECONDS:
             with contextlib.suppress(OSError):
@@ -245,7 +248,10 @@ def as_store_errors(root: Directory) -> Iterator[Directory]:
 
 
 def _remove(root: Directory, doomed: list[File]) -> list[File]:
-    """Remove files, except those used since they were chosen; returns the others. Raises OSError."""
+    """Remove files, except those that were used after they had been chosen. Returns the removed files.
+
+    Raises OSError.
+    """
     removed = []
     for file in doomed:
         with contextlib.suppress(FileNotFoundError):

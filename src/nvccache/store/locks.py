@@ -1,17 +1,17 @@
-"""The locks of the cache directory: event log, count of bytes, queue of uploads, and stages that are running.
+"""Locks of the event log, the count of bytes, the queue of uploads, and the stages that are running.
 
-Entries need no lock: they are written under a temporary name and renamed, and a missing one is made again.
+Entries need no lock: they are written under a temporary name and renamed, and missing entries are made again.
 
     $NVCCACHE_DIR/locks/running/<key>    a claim: locked by the process that runs the stage
 
-A process claims a stage only when it can run it at once, and releases the claim when the result has been
-stored, or when there will be none. Waiting processes poll and do other work meanwhile, so there are no
-deadlocks. A holder that dies loses the lock. A holder may also be suspended, run a tool that never ends, or
-be on a machine that is down: so a call waits a minute, then runs the stage as well, and waits for no other
-process.
+A process claims a stage only when it can run the stage at once. It releases the claim when the result has
+been stored, or when there will be no result. A process that waits for a claim polls the lock and does other
+work meanwhile, so there are no deadlocks. If the process with the claim dies, the kernel releases the lock.
+But that process may also be suspended, run a tool that never ends, or be on a machine that is down. So after
+it has waited for a minute, a call runs the stage itself, and does not wait for any claim again.
 
-Compiles lock with `flock`; `stats --zero` and event_totals.fold use filelock, which takes too long to load
-for a miss. To the kernel, both are the same lock.
+Compiles lock with `flock`. `stats --zero` and event_totals.fold use the package filelock, which takes too
+long to load for a miss. Both take the same lock of the kernel, so they exclude each other.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def open_to_lock(directory: Directory, path: str) -> int:
         return directory.open(path, os.O_RDWR, make=True)[0]
     except PermissionError as error:
         try:
-            return directory.open(path)[0]  # a file of another user can be locked if it can be read
+            return directory.open(path)[0]  # another user's file can be locked if it can be read
         except FileNotFoundError:
             raise error from None
 
 
 def with_filelock(descriptor: int) -> bool:
-    """Lock an open file, unless it is locked."""
+    """Lock an open file with filelock; False if another process has locked it."""
     from filelock import lock_descriptor
 
     return lock_descriptor(descriptor, blocking=False)
@@ -82,14 +82,14 @@ _WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """This process runs a stage."""
+    """A stage that this process has claimed."""
 
     path: str
     descriptor: int
 
 
 class Wait:
-    """Another process runs a stage."""
+    """A stage that another process has claimed."""
 
     __slots__ = ("_claims", "_descriptor", "_started")
 
@@ -99,12 +99,12 @@ class Wait:
         self._started = time.monotonic()
 
     def poll(self) -> str:
-        """HELD; FREE if the holder has died; ENDED if it has released the claim or is taking too long."""
+        """HELD; FREE if the other process has died; ENDED if it has released the claim or takes too long."""
         try:
             is_locked = not flock.take(self._descriptor)
             is_removed = not os.fstat(self._descriptor).st_nlink
         except OSError:
-            return ENDED  # lost by the file server
+            return ENDED  # the file server has lost the file
         if is_removed or not is_locked:
             return ENDED if is_removed else FREE
         if time.monotonic() - self._started < self._claims.patience:
@@ -120,12 +120,15 @@ class Claims:
     """The claims of this process in one cache directory."""
 
     def __init__(self, cache: str | Directory) -> None:
-        self.patience = _WAIT_SECONDS  # to wait for another process
+        self.patience = _WAIT_SECONDS  # how many seconds a Wait lasts
         self._root = directories.at(cache)
         self._held: set[Claim] = set()
 
     def take(self, key: str) -> Claim | Wait | None:
-        """Claim a stage; None if that is impossible, and the stage is then run without a claim."""
+        """Claim a stage; a Wait if another process has claimed it. None if it cannot be locked.
+
+        A stage that cannot be locked is run without a claim.
+        """
         path = f"{RUNNING}/{key}"
         try:
             while True:
@@ -136,15 +139,15 @@ class Claims:
                     claim = Claim(path, descriptor)
                     self._held.add(claim)
                     return claim
-                flock.release(descriptor)  # its holder released it between the two calls
+                flock.release(descriptor)  # another process released the claim before this one got the lock
         except OSError:
             return None
 
     def release(self, claim: Claim) -> None:
-        """Release a claim once its result is stored, or never will be; calls that wait notice."""
+        """Release a claim when its result is stored, or when there will be none. Waiting processes notice."""
         self._held.discard(claim)
         with contextlib.suppress(OSError):
-            # If the file was removed, as by `clean`, the path may be another process's claim by now.
+            # If `nvccache clean` removed the file, another process may have a claim at its path by now.
             if os.fstat(claim.descriptor).st_nlink:
                 self._root.unlink(claim.path)
         flock.release(claim.descriptor)

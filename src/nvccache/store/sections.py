@@ -1,11 +1,11 @@
-"""The form of records that the hot path reads: a header line, then byte strings back to back.
+"""The format of records that the hot path reads: a header line, followed by byte strings, the sections.
 
     nvccache <kind> <length> <length> ... \\n <section><section>...
 
-Part of the hot path, which cannot afford to load a parser. A kind of record is declared once, as a Schema:
-name and type of each section, in order. To add a field, add a line to the Schema and change the name of the
-kind. Checksums are verified before (store.py), so a record that cannot be parsed was written by another
-version or an attacker. It raises ValueError, and counts as absent.
+Part of the hot path: loading a parser such as json would take too long. Each kind of record is declared as a
+Schema, with the name and the type of each section in order. To add a field, add a line to the Schema and
+change the name of the kind. store.py verifies checksums first, so a record that cannot be parsed was written
+by another version or by an attacker. Parsing it raises ValueError, and callers treat it as absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST_NUMBER = 1e9
 
 
 class Schema:
-    """The fields of one kind of record: name and type of each."""
+    """The fields of one kind of record, with the name and the type of each."""
 
     __slots__ = ("_fields", "kind", "names")
 
@@ -34,7 +34,7 @@ class Schema:
         self._fields = fields
 
     def encode(self, values: Mapping[str, Any]) -> bytes:
-        """The record with these values, one for each field."""
+        """A record with these values; there must be one for each field."""
         assert len(values) == len(self._fields), "fields and values do not match"
         return pack(self.kind, [encode(values[name]) for name, (encode, _) in self._fields])
 
@@ -61,7 +61,7 @@ def pack(kind: str, sections: list[bytes]) -> bytes:
 
 
 def unpack(kind: str, record: bytes) -> list[bytes]:
-    """The sections of a record; raises ValueError for anything else."""
+    """The sections of a record; raises ValueError for bytes that are not a record of this kind."""
     end = record.find(b"\n")
     magic, its_kind, *lengths = record[:end].split(b" ") if end > 0 else (b"", b"")
     if magic != _MAGIC or its_kind != kind.encode():
@@ -79,12 +79,12 @@ def unpack(kind: str, record: bytes) -> list[bytes]:
 
 
 def join(strings: list[str]) -> bytes:
-    """Strings without NUL as one section; an empty list is an empty section."""
+    """A section of strings, which must not contain NUL; without strings, it is empty."""
     return os.fsencode("\0".join([*strings, ""]))
 
 
 def split(section: bytes) -> list[str]:
-    """The inverse of `join`; raises ValueError."""
+    """The inverse of `join`; raises ValueError if the section is cut off."""
     *strings, rest = os.fsdecode(section).split("\0")
     if rest:
         raise ValueError("a string is not terminated")
@@ -92,7 +92,7 @@ def split(section: bytes) -> list[str]:
 
 
 def in_tuples(strings: list[str], width: int) -> list[tuple[str, ...]]:
-    """The strings in groups of `width`; raises ValueError."""
+    """The strings in groups of `width`; raises ValueError if the last group is incomplete."""
     if len(strings) % width:
         raise ValueError("a tuple is incomplete")
     return list(zip(*[iter(strings)] * width, strict=True))
@@ -107,14 +107,14 @@ def tuples_of(width: int) -> FieldType:
 
 
 def decode_number(raw: bytes | float) -> float:
-    """A number such as seconds; raises ValueError for nan, infinity and others that would spoil every sum."""
+    """A number such as seconds; raises ValueError for nan, and for numbers so large that they spoil sums."""
     number = float(raw)
     if not -_LARGEST_NUMBER < number < _LARGEST_NUMBER:
         raise ValueError("not a sane number")
     return number
 
 
-# Field types: how to encode a value as a section and how to decode it, which raises ValueError.
+# A field type is a function that encodes a value as a section, and one that decodes it or raises ValueError.
 BYTES: FieldType = (bytes, bytes)
 STRING: FieldType = (os.fsencode, os.fsdecode)
 ASCII: FieldType = (os.fsencode, lambda section: section.decode("ascii"))

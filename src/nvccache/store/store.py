@@ -4,19 +4,19 @@
       CACHEDIR.TAG
       replay-v20/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
       record-v9/ab/<key>         observed inputs of a call or stage, and its result (record.py)
-      blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
+      blob-v3/ab/<digest>        an output that a caller may request, uncompressed so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
       private-v1/ab/<key>        output of a dry run, or the command that an nvcc script starts; never sent
       memo-v1/ab/<key>           what can be computed again, such as the digests of programs
-      object-v11/ab/<key>        the last compile of an object that was not replayed: for `nvccache explain`
+      object-v11/ab/<key>        how an object was last compiled without a replay, for `nvccache explain`
       journal/                   see events.py
       journal/usage-v5           running count of bytes; see eviction.py
       tmp/                       files that are being written
       locks/                     see locks.py
 
-Part of the hot path; directory.py opens and writes the files. Entries are immutable: they are written under a
-temporary name, then renamed, without a lock. A file that does not match its checksum is removed and counts as
-absent. A bucket whose meaning changes gets a new number; buckets of other versions are not read.
+Entries are immutable. They are written under a temporary name, then renamed, without a lock. A file that does
+not match its checksum is removed and counts as absent. If the meaning of a bucket changes, it gets a new
+number; buckets with other numbers are not read. directory.py opens and writes files. Part of the hot path.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v9", "memo-v1", "replay-
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
-# Readable by their user only: they hold command lines or values of environment variables.
+# Files that only their user can read, because they contain command lines or values of environment variables.
 _PRIVATE = frozenset((OBJECT, REPLAY, PRIVATE))
-_SELF_CHECKED = frozenset((REPLAY,))  # contain checksums for the launcher: records/replay_layout.py
-LARGEST_RECORD = 1 << 26  # bytes, for the launcher and from a remote; a TU with 1,600 headers has 300,000
+_SELF_CHECKED = frozenset((REPLAY,))  # their format contains a checksum: records/replay_layout.py
+LARGEST_RECORD = 1 << 26  # bytes; the record of a TU with 1,600 headers has 300,000
 _BLOCK = 1 << 12  # bytes; compressing a smaller file saves no disk space
 _COMPRESSION_LEVEL = 1
-# The file of a blob of this many bytes or more ends with an XXH3 sum, verified instead of the digest: that
-# takes a fifth of the time of BLAKE3, but has to be loaded.
+# The file of a blob of this many bytes or more ends with an XXH3 checksum, which is verified instead of the
+# digest. XXH3 takes a fifth of the time of BLAKE3, but loading its module is not worth while for less.
 SUMMED_FROM = 1 << 21
-TAIL = keys.LENGTH + 34  # bytes: digest, blank, sum, newline
-REFRESHED_AFTER = 6 * 3600  # seconds until the entries on which a hit rests are marked as used again
+TAIL = keys.LENGTH + 34  # bytes: digest, blank, checksum, newline
+REFRESHED_AFTER = 6 * 3600  # seconds after which a hit marks the entries from which it was made as used again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Store:
-    """One cache directory. Cache faults do not raise OSError; they are noted in `fault`."""
+    """One cache directory. Its methods raise no OSError, but note the first one in `fault`."""
 
     __slots__ = (
         "_memos",
@@ -75,19 +75,19 @@ class Store:
         self.root = self.directory.path
         self.is_readonly = is_readonly
         self.added: dict[str, int] = {}  # bytes written, by the first character of keys and digests
-        self.fault_message = (
-            ""  # the last reason why something could not be stored, or was removed: a sentence
-        )
+        # A sentence that says why something could not be stored, or was removed; the last one if several.
+        self.fault_message = ""
         self.fault = ""  # the first fault of the directory: a word of outcomes.STORE_FAULTS
-        self.used: dict[str, None] = {}  # the files on which this call rests; paths in the directory
-        self.is_stale = False  # whether one of them was last marked as used REFRESHED_AFTER ago or earlier
+        self.used: dict[str, None] = {}  # paths, in the directory, of the files that this call has used
+        self.is_stale = False  # whether one of these was last marked as used REFRESHED_AFTER ago or earlier
         self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of entries made by this call
-        self._memos: dict[str, str] = {}  # found or added
+        self._memos: dict[str, str] = {}  # those that this call has found or added
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
-        """A record's body, if it matches the checksum in the first line, which covers body and key.
+        """The body of a record; None if there is no such record, or if it is damaged.
 
-        Replay records are not checked here; their readers must do that.
+        The checksum in the first line covers body and key. Replay records are not checked here; their readers
+        must check them.
         """
         name = self.name(bucket, key)
         try:
@@ -128,13 +128,13 @@ class Store:
         return self.directory.exists(name) or self.directory.exists(name + COMPRESSED)
 
     def read_blob(self, digest: str) -> bytes | None:
-        """The content with this digest, checked, or None."""
+        """The content with this digest; None if the cache does not have it, or if it is damaged."""
         for suffix, read in (("", raw_blob), (COMPRESSED, compressed_blob)):
             name = self.name(BLOB, digest) + suffix
             try:
                 content, status = read(self.directory, name, digest)
             except (FileNotFoundError, PermissionError):
-                continue  # not ours to remove: other users may be able to read it
+                continue  # do not remove the file: other users may be able to read it
             except (OSError, ValueError):
                 content = None
             if content is not None:
@@ -149,7 +149,7 @@ class Store:
         return map(self.read_blob, digests)
 
     def read_raw_blob(self, digest: str) -> bytes | None:
-        """As `read_blob`, but only if the blob is stored uncompressed; it is not added to `used`."""
+        """Like `read_blob`, but only for uncompressed blobs; does not add the file to `used`."""
         name = self.name(BLOB, digest)
         try:
             return raw_blob(self.directory, name, digest)[0]
@@ -168,7 +168,7 @@ class Store:
         self._publish(name, content)
 
     def name(self, bucket: str, name: str) -> str:
-        """The path of a record or blob in the directory; a malformed name becomes all zeros."""
+        """The path of a record or blob, relative to the directory. A malformed name is replaced by zeros."""
         if len(name) not in (keys.LENGTH, keys.SUM_LENGTH) or not name.isalnum() or not name.isascii():
             name = "0" * keys.LENGTH  # a name from a malicious record must not lead out of the cache
         return f"{bucket}/{name[:2]}/{name}"
@@ -185,21 +185,22 @@ class Store:
             self._remove(name)
 
     def rely_on(self, digest: str) -> None:
-        """Count a blob among the files on which this call rests, without reading it."""
+        """Count a blob among the files that this call has used, without reading it."""
         name = self.name(BLOB, digest)
         self.used[name] = self.used[name + COMPRESSED] = None
 
     def mark_used(self, names: Iterable[str]) -> None:
-        """Mark files as used on which a call rests, but which it does not read.
+        """Mark files as used that this call has not read.
 
-        A hit reads only its record and its products; the entries behind them are needed when a file changes.
+        A hit reads only its record and its products. But the results of its stages are needed when a source
+        changes, so they must not be evicted before.
         """
         if not self.is_readonly:
             for name in names:
                 self.directory.mark_used(name)
 
     def _publish(self, name: str, content: bytes, mode: int = 0o666) -> None:
-        """Write a file. Replaces an older one, which may be damaged."""
+        """Write a file, and replace an older one, since that may be damaged."""
         if self.is_readonly:
             return
         try:
@@ -209,8 +210,8 @@ class Store:
             self.fault = self.fault or fault_of(error)
             return
         self.used[name] = None
-        # Errors from replacing or removing files, or from two threads, are corrected when the shard is
-        # counted again.
+        # This sum is too high if a file was replaced, and too low if two threads add to it at the same time.
+        # It is corrected when the shard is counted again.
         shard = name.split("/")[1][0]
         self.added[shard] = self.added.get(shard, 0) + len(content)
 
@@ -221,7 +222,7 @@ class Store:
 
 
 def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
-    """An uncompressed blob, or None if it does not match its digest; and its status. Raises OSError."""
+    """The content of an uncompressed blob, None if it is damaged; and its file status. Raises OSError."""
     descriptor, status = root.open(name)
     try:
         content = _read_checked(descriptor, status.st_size, digest)
@@ -233,7 +234,7 @@ def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.
 
 
 def _read_checked(descriptor: int, size: int, digest: str) -> bytes | None:
-    """The content of an open file of `size` bytes, if it matches its digest or sum; raises OSError."""
+    """The content of an open blob file of `size` bytes, or None if it is damaged; raises OSError."""
     if size < SUMMED_FROM:
         content = untrusted.read_all(descriptor, size)
         return content if keys.digest_bytes(content) == digest else None
@@ -242,12 +243,12 @@ def _read_checked(descriptor: int, size: int, digest: str) -> bytes | None:
 
 
 def tail_of(digest: str, stored: bytes) -> bytes:
-    """The last line of a large blob's file: its digest, which identifies the blob, and a sum."""
+    """The last line of a large blob's file: its digest, which identifies the blob, and a checksum."""
     return f"{digest} {keys.sum_of(stored)}\n".encode()
 
 
 def compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
-    """As `raw_blob`, for a compressed one; also raises ValueError."""
+    """Like `raw_blob`, for a compressed blob. Also raises ValueError if it cannot be decompressed."""
     content, status = root.read(name)
     return _decompress(content, digest), status
 
@@ -269,7 +270,7 @@ def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
 
 
 def _zstandard() -> Any:
-    """zstandard's C module, without its package, which loads `typing` and `platform`: 2 ms instead of 9."""
+    """The C module of zstandard, which loads in 2 ms. Its package takes 9 ms, as it loads `typing`, too."""
     name = "zstandard.backend_c"
     if name not in sys.modules:
         import importlib.util
@@ -278,7 +279,7 @@ def _zstandard() -> Any:
         package = importlib.util.find_spec("zstandard")
         folders = package.submodule_search_locations if package else None
         spec = PathFinder.find_spec(name, folders) if folders else None
-        if not spec or not spec.loader:  # as with PyPy
+        if not spec or not spec.loader:  # there is no C module, as with PyPy
             import zstandard
 
             return zstandard
@@ -303,7 +304,7 @@ def _decompress(content: bytes, digest: str) -> bytes | None:
 
 
 def fault_of(error: Exception) -> str:
-    """The word of outcomes.STORE_FAULTS for an error."""
+    """The word of outcomes.STORE_FAULTS that describes an error."""
     if isinstance(error, ForeignDirectoryError):
         return "foreign_directory"
     number = error.errno if isinstance(error, OSError) else None
