@@ -17,24 +17,24 @@ from nvccache.observation.observed_process import Process
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
-CLOCK_TICK = 20_000_000  # nanoseconds; the clock for the dates of files is up to 10 ms late
+CLOCK_TICK = 20_000_000  # nanoseconds; the kernel's clock for dates of files may be 10 ms late
 _APPEARED = "files appeared or disappeared while it was compiled"
 
 
 class CallNames:
-    """The state of the names that a call, which began at `since_ns`, looks up; each is checked once."""
+    """Checks names and directories for one call, each only once; the call began at `since_ns`."""
 
     def __init__(self, since_ns: int) -> None:
         self.since_ns = since_ns
         self._states: dict[str, str] = {}
-        self._missing: dict[str, tuple[str, str]] = {}  # by directory, see _missing_part_of
+        self._missing: dict[str, tuple[str, str]] = {}  # by directory: results of _missing_part_of
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
-        self._real: dict[str, str] = {}  # directories with their paths without links
-        self._signatures: dict[str, dict[str, Signature]] = {}  # by directory and by the names in it
+        self._real: dict[str, str] = {}  # maps directories to their paths without links
+        self._signatures: dict[str, dict[str, Signature]] = {}  # by directory, and by names in it
 
     def begin(self, files: Iterable[str]) -> StageNames:
-        """Start a collection of what one stage looked up, apart from the `files` that it read."""
+        """Start a collection of the names that one stage looked up, apart from the `files` that it read."""
         return StageNames(self, frozenset(files))
 
     def state(self, path: str) -> str:
@@ -43,7 +43,7 @@ class CallNames:
         return self._states[path]
 
     def place_of(self, path: str) -> tuple[str, str]:
-        """The directory and name that decide whether a path exists: its topmost missing part, if any."""
+        """The last existing directory on a path, and the name in it that decides whether the path exists."""
         directory, name = os.path.split(path)
         missing = self._missing.get(directory)
         if missing is None:
@@ -51,10 +51,10 @@ class CallNames:
         return missing if missing[1] else (directory or ".", name)
 
     def _missing_part_of(self, directory: str) -> tuple[str, str]:
-        """As `place_of`, for a directory; empty strings if the directory exists.
+        """The result of `place_of` for a missing directory; empty strings if the directory exists.
 
-        Begins at the top, since in most directories of a search path, the first part of a header's name is
-        missing already.
+        Begins at the root, since the first part of a header's name, such as `thrust`, is missing in most
+        directories of a search path.
         """
         if not directory.strip("/"):
             return "", ""
@@ -63,10 +63,10 @@ class CallNames:
         return ("", "") if is_there else place
 
     def name_of(self, path: str) -> tuple[str, str, str]:
-        """The state of a path, the directory in which it was decided, and that directory's entry for it.
+        """The state of a path, the directory from `place_of`, and the entry to record for that directory.
 
-        The entry is a character for a state, and a name. Memoized, since the stages of a call look up the
-        same thousands of names.
+        The entry consists of a character for the state of the name from `place_of`, and the name. Memoized,
+        since the stages of a call look up the same thousands of names.
         """
         decided = self._names.get(path)
         if decided is None:
@@ -97,9 +97,9 @@ class CallNames:
         return found
 
     def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Add names by directory, each after a character for its state, and the paths that are not links.
+        """Add the names looked up in each directory, and the paths in `plain`, which are not links.
 
-        These paths are in `plain`. The input record must have its files already.
+        Each name follows a character for its state. The files of the input record must be set already.
         """
         self._drop_implied(record, names, plain)
         record.plain = sorted(plain)
@@ -111,7 +111,7 @@ class CallNames:
             record.directory_signatures.append(self._signature(directory, record.names[-1]))
 
     def _signature(self, directory: str, names: list[str]) -> Signature:
-        """The directory's signature for these names; memoized, since most stages look up the same names."""
+        """A directory's signature for these names; memoized, since most stages look up the same names."""
         of_names = self._signatures.setdefault(directory, {})
         listed = "/".join(names)
         if listed not in of_names:
@@ -121,7 +121,7 @@ class CallNames:
         return of_names[listed]
 
     def _drop_implied(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Leave out names of files that were read, perhaps by another path.
+        """Leave out the names of files that were read, even if they were looked up by another path.
 
         This saves a hit about a thousand lookups.
         gcc looks up a system header by its path on the search path, but reads it by its path without links.
@@ -156,7 +156,7 @@ class CallNames:
 
 
 class StageNames:
-    """Collects what one stage's processes looked up; its methods raise UnreadableError if it has changed."""
+    """Collects what one stage's processes looked up; raises UnreadableError if that has changed meanwhile."""
 
     def __init__(self, call: CallNames, files: Collection[str]) -> None:
         self._call = call
@@ -176,7 +176,7 @@ class StageNames:
             if is_relevant(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):  # gcc skips a directory that becomes a link to one that it searches
+                if stat.S_ISDIR(mode):  # gcc searches no directory twice, so links to it matter
                     self.follow(path)
         for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
@@ -207,7 +207,7 @@ class StageNames:
             self._add(path, (state,))
 
     def follow(self, path: str) -> None:
-        """Record for a path and for each directory above it whether it is a link."""
+        """Record whether a path, and each directory above it, is a link."""
         path = path.rstrip("/") or "/"
         if path in self._followed:
             return
@@ -216,7 +216,7 @@ class StageNames:
             state = self._call.state(path)
             self._add(path, (state,))
             if state == ABSENT and not self._call.is_link(path):
-                self._plain.add(path)  # not a dangling link, which counts as absent, too
+                self._plain.add(path)  # nor may there be a dangling link, which counts as absent
                 return
         if self._call.is_link(path):
             self._links.add(path)
@@ -229,7 +229,7 @@ class StageNames:
             directory = os.path.dirname(directory)
 
     def put_into(self, record: InputRecord, search_path: str) -> None:
-        """Add all lookups to an input record that has its files."""
+        """Add all lookups to an input record whose files are set already."""
         on_path = {(directory or ".").rstrip("/") for directory in search_path.split(":")}
         for path in self._tried:
             directory, _, name = path.rpartition("/")

@@ -1,9 +1,9 @@
-"""What each program of a run was observed to do, and whether all of them have reported.
+"""What each program of a run was observed to do, and whether every program has reported.
 
 A program reports nothing if it is static, is set-uid, uses another C library, or runs without the variable
-that preloads the observer. Comparing the numbers of starts and ends would not show that: if a static program
-starts a dynamic one, the numbers agree by accident. So each record of a start is paired with the report of
-the program that it names, by process id. These kinds of records belong together; B is a program's report:
+that preloads the observer. Counting starts and ends does not reveal such a program, because the numbers agree
+by accident if it starts one that reports. So each record that announces a program is paired, by process id,
+with record B, the first that this program writes:
 
     x, then B of the same pid        exec; also the only trace of a vfork's child
     f, then records of the child     fork
@@ -31,7 +31,7 @@ _KINDS = dict.fromkeys(
 ) | dict.fromkeys(("sh", "dash", "bash"), SHELL)
 _HOST = (
     r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
-    # Suffixes of compilers that have been renamed for a wrapper (Debian's diversions, containers).
+    # Suffixes that a compiler gets when a wrapper takes its name (Debian's diversions, containers).
     r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?"
 )
 # Links to a process's own working directory and root, which may differ between processes.
@@ -39,13 +39,13 @@ _RENAMED = r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])"
 _SHELL = "/bin/sh"
 _MOST_INTERPRETERS = 5  # the kernel's limit for scripts whose interpreters are scripts
 _LONGEST_FIRST_LINE = 256
-# Where the kernel generates a file's content on each read, so that the file's date says nothing.
+# In these directories, the kernel generates a file's content on each read, so that its date says nothing.
 GENERATED_FILES = ("/proc/", "/sys/")
 _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 
 def for_all(path: str, directory: str) -> str:
-    """A path that a process with this working directory uses, as a path that is right in any process."""
+    """The path without /proc/self/cwd and the like, so that it leads any process to the same file."""
     while path.startswith("/proc/") and (begin := re.match(_RENAMED, path)):
         path = (directory if begin[1] == "cwd" else "") + path[begin.end() :]
     return path
@@ -66,26 +66,27 @@ class Process:
     # The mode from stat; 0 if only access found the path, or if lstat found a link.
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
-    denied: dict[str, int] = field(default_factory=dict)  # errno of lookups that failed in another way
-    links: set[str] = field(default_factory=set)  # paths that lstat, readlink or realpath got
+    denied: dict[str, int] = field(default_factory=dict)  # errno of lookups that failed otherwise
+    links: set[str] = field(default_factory=set)  # arguments of lstat, readlink or realpath
     listed: set[str] = field(default_factory=set)  # directories
-    written: set[str] = field(default_factory=set)  # created, truncated or replaced files, or new status
+    # Files that were created, truncated or replaced, or whose status was changed.
+    written: set[str] = field(default_factory=set)
     # Files that the run had not created, and that were removed, truncated or replaced.
     removed: set[str] = field(default_factory=set)
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
-    questions: set[tuple[str, int]] = field(default_factory=set)  # functions called, with the phase
+    questions: set[tuple[str, int]] = field(default_factory=set)  # function; 0 before its script opens, else 1
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
     uses_descriptor: bool = False  # whether it used another inherited descriptor, even a closed one
-    permissions: set[str] = field(default_factory=set)  # paths that access got with R_OK or W_OK
+    permissions: set[str] = field(default_factory=set)  # arguments of access with R_OK or W_OK
     started: list[str] = field(default_factory=list)  # programs
 
     @property
     def kind(self) -> str:
         """The kind of the program; for a script, the kind of its interpreter."""
         name = os.path.basename(self.program)
-        if name == "env" and self.started:  # for `#!/usr/bin/env`, what it was observed to read is enough
+        if name == "env" and self.started:  # depends only on what it read, as a CUDA tool does
             return CUDA_TOOL
         kind = _kind_called(name)
         is_wrapper = kind == CUDA_TOOL and name in map(os.path.basename, self.started)  # an ELF program
@@ -121,7 +122,7 @@ class _PidState:
 
 
 class ProcessTree:
-    """All processes of a log."""
+    """The programs in a log, put together from the records of their processes."""
 
     def __init__(self, program: str) -> None:
         self._program = program
@@ -136,7 +137,7 @@ class ProcessTree:
         self._unannounced: list[tuple[int, int, str]] = []  # pid, parent's pid, program
 
     def process_of(self, pid: int, begins: bool) -> Process:
-        """The process to which a pid's next records belong; `begins` if a program's start comes first."""
+        """The process to which a pid's next records belong; `begins` says whether a program starts there."""
         entry = self._by_pid.get(pid)
         if not entry:
             entry = self._by_pid[pid] = _PidState(Process(""), is_forked=not begins)
@@ -200,7 +201,7 @@ class ProcessTree:
         self._clause = self._clause or clause
 
     def finish(self) -> str:
-        """Why the log is incomplete, a clause; empty if it is complete."""
+        """The reason why the log is incomplete; empty if it is complete."""
         has_begun = False
         for pid, parent, program in self._unannounced:
             if pid in self._spawned:
@@ -228,7 +229,7 @@ class ProcessTree:
         return self._clause
 
     def processes(self) -> list[Process]:
-        """The programs, each with what its forked children did; children of unknown parents come last."""
+        """The programs, each with what its forked children did, and then children of unknown parents."""
         copies = {id(copy): self._parents.get(pid) for pid, copy in self._copies}
         orphans = []
         for _, copy in self._copies:

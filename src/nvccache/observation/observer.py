@@ -1,8 +1,9 @@
 """Runs the tools of a call with the observer, a preloaded library, and finds its logs.
 
 The library is loaded from the place where it is installed, because a server that a tool starts keeps it
-loaded during later compiles. Each run has a directory of its own, which a variable names. The library writes
-its log there; once the log is removed, it writes nothing (observer/log.c). observer_log.py parses logs.
+loaded during later compiles. An environment variable names a directory for each run, in which the library
+writes its log; once the log is removed, the library writes nothing (observer/log.c). observer_log.py parses
+logs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ VARIABLE = "LD_PRELOAD"
 _LOG_VARIABLE = "_NVCCACHE_SCRATCH"  # the directory with the log of one run
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
 _LOG = "log"
-_TRIED = ("/bin/sh", "-c", ":")  # tries the observer with the shell that nvcc itself needs
+_TRIED = ("/bin/sh", "-c", ":")  # a command to try the observer with; nvcc also needs sh
 _WORKS, _FAILS = "works", "fails"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
@@ -33,7 +34,7 @@ _MENTIONED = f"its text names `{VARIABLE}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:
-    """Why the observer does not work with logs below this directory, a clause; empty if it works."""
+    """The reason why the observer cannot write logs below this directory; empty if it can."""
     signature = signatures.signature_of(LIBRARY)
     if not signature:
         return "the observer was not built"
@@ -94,7 +95,7 @@ def without_loader_messages(stderr: bytes) -> bytes:
 
 
 class Log:
-    """The observer's log of one run of `program`; if there is none, `why_not` is a clause that says why."""
+    """The observer's log of one run of `program`; if there is none, `why_not` says why."""
 
     __slots__ = ("_began_ns", "_directory", "_observation", "_program", "_why_not")
 
@@ -104,7 +105,7 @@ class Log:
         self._observation: Observation | None = None
 
     def read(self) -> Observation:
-        """Parse the log at the first call; returns the same observation each time."""
+        """The contents of the log, which is parsed at the first call only."""
         if self._why_not:
             return Observation([], set(), self._why_not)
         if self._observation is None:
@@ -117,7 +118,7 @@ class Watch:
 
     def __init__(self, scratch: str) -> None:
         self._scratch = scratch
-        self._numbers = itertools.count()  # atomic, for all threads
+        self._numbers = itertools.count()  # of directories of runs; thread-safe
 
     def run(
         self,

@@ -25,10 +25,10 @@ from nvccache.values import dataclass, field
 
 VERSION = 11  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
-# Beginnings of the records of a path that does not exist, and of a variable; their order does not matter.
+# How the records of an absent path and of a variable begin; their order does not matter.
 _ABSENT, _VARIABLE = _BY_TEXT_ALONE = "-\t", "e\t"
 _MOST_INODES = (1 << 64) - 1
-_SLACK = 2 * 10**9  # nanoseconds, for coarse timestamps
+_SLACK = 2 * 10**9  # nanoseconds, because timestamps may be coarse
 
 
 @dataclass(slots=True)
@@ -37,12 +37,12 @@ class Observation:
 
     processes: list[Process]
     written: set[str]
-    incomplete: str = ""  # why something is missing here, a clause; empty if nothing is
-    made: set[tuple[int, int]] = field(default_factory=set)  # device, inode of files created or truncated
+    incomplete: str = ""  # the reason why the observation is incomplete; or empty
+    made: set[tuple[int, int]] = field(default_factory=set)  # devices, inodes of created or truncated files
 
 
 def read(path: str, program: str, began_ns: int = 0) -> Observation:
-    """Parse the log of a run of `program` from `began_ns`; for a bad log, the observation is incomplete."""
+    """Parse the log of a run of `program` that began at `began_ns`; a bad log gives an incomplete result."""
     reader = _Reader(program, began_ns - _SLACK)
     try:
         with open(path, "rb") as stream:
@@ -108,7 +108,7 @@ class _Reader:
             for record in records:
                 if record[:2] not in _BY_TEXT_ALONE:
                     self._read_record(pid, record)
-            # Most records are of these two kinds. They come last, when the working directory is known.
+            # Most records are of these two kinds. They are read last, since the working directory is needed.
             process = self._process
             process.absent.update(map(self._path, [each[2:] for each in records if each[:2] == _ABSENT]))
             process.variables.update([each[2:] for each in records if each[:2] == _VARIABLE])
@@ -154,7 +154,7 @@ class _Reader:
             process.arguments.append(text)
 
     def _path(self, text: str) -> str:
-        """A path that is right in any process; a relative one starts from nvccache's working directory."""
+        """A path that leads any process to the same file; relative ones start from nvccache's directory."""
         process = self._process
         if text.startswith("/proc/"):
             if text.startswith(self._own):
@@ -202,7 +202,7 @@ class _Reader:
     def _note_opened(self, path: str, numbers: Sequence[int]) -> None:
         process, error, flags = self._process, numbers[0], numbers[1]
         if error == errno.EEXIST:
-            process.links.add(path)  # O_EXCL also fails because of a dangling link
+            process.links.add(path)  # O_EXCL fails even for a dangling link
             process.found.setdefault(path, 0)
         elif error:
             self._note_error(path, error)
@@ -243,7 +243,7 @@ class _Reader:
             self._process.removed.add(path)
 
     def _note_write(self, path: str, flags: int, numbers: Sequence[int]) -> None:
-        """Note that a regular file was opened for writing, or perhaps created.
+        """Note whether a regular file that was opened may have been written or created.
 
         With O_CREAT, it counts as created if it is empty and has changed since the run began.
         """

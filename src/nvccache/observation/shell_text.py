@@ -1,7 +1,7 @@
 """The commands that a shell runs, and whether they are simple.
 
 It cannot be observed which variables a shell reads. A simple text only sets variables and starts programs,
-with plain words and perhaps all arguments, `"$@"`, so it depends only on variables that shells themselves
+with plain words and perhaps all arguments, `"$@"`. So it depends only on variables that shells themselves
 use. Any other text is assumed to depend on the whole environment.
 """
 
@@ -21,9 +21,9 @@ _PLAIN_OPTIONS = r"-[efhuvx]+"  # with other options a shell may read the user's
 _WORD = rb"(?:\"(?:[^\"`$\\]|\\[^\n])*\"|'[^']*'|[^\s\"'`$;&|()<>\\~*?\[{]|\\[^\n])+"
 _COMMAND = rb"\s*(exec\s+)?(" + _WORD + rb")((?:\s+(?:" + _WORD + rb'|"\$@"))*)\s*'
 _SETTING = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=(?:" + _WORD + rb")?)?\s*"
-# `$$`, and `\$\$` as in `eval "echo \$\$"`, but not `\$$name`, which is a dollar sign and a variable.
+# Matches `$$`, and `\$\$` as in `eval "echo \$\$"`, but not `\$$name`: a dollar sign and a variable.
 _PROCESS_ID = rb"(?<!\\)(?:\\\\)*\$\$|\$\$(?![\w{])|\$\\+\$"
-# A text in which `\` at the end of a line may not continue it, as in a comment; shells also ignore nulls.
+# Matches where `\` ends a line without continuing it, as in a comment, and null characters.
 _NOT_CONTINUED = rb"\0|#.*\\\n|\\\\\n"
 _CHANGING = _PROCESS_ID + rb"|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
 OF_SHELLS = frozenset(  # variables that shells themselves use
@@ -41,7 +41,7 @@ _PREVIOUS_DIRECTORY = rb"~-|\bcd\s+(?:-[LP]\s+)?[\"']?-(?![\w-])"
 
 
 def text_of(path: str) -> bytes:
-    """The text of a regular file; empty for any other, such as `/dev/stdin`, where reading could block."""
+    """The text of a regular file; empty for another file, such as `/dev/stdin`, that could block."""
     try:
         if os.path.isfile(path):
             with open(path, "rb") as stream:
@@ -52,7 +52,7 @@ def text_of(path: str) -> bytes:
 
 
 def texts_of(process: Process) -> list[bytes]:
-    """The text of a shell's script or command, and of the files that it read; empty if not all is known."""
+    """The texts of the files that a shell read and of its `-c` command; empty if not all are known."""
     texts, arguments = list(map(text_of, process.files)), process.arguments[1:]
     if arguments[:1] == ["-c"] and len(arguments) > 1 and len(os.fsencode(arguments[1])) < _LARGEST_ARGUMENT:
         texts.append(os.fsencode(arguments[1]))
@@ -77,7 +77,7 @@ def is_simple(process: Process, texts: Sequence[bytes]) -> bool:
 
 
 def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
-    """For each command, its program, whether `exec` starts it, and its words; None for a text not simple."""
+    """Each command's program, whether `exec` starts it, and its words; None if the text is not simple."""
     if re.search(_NOT_CONTINUED, text):
         return None
     found = []
@@ -88,7 +88,7 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
         if not command:
             return None
         program = os.fsdecode(command[2]).strip("\"'")
-        # This must be neither a command of the shell itself nor a word that expands to one.
+        # The program must not be a command of the shell itself, nor a word that may become one.
         is_program = re.fullmatch(r"[^\"'\\=]*/[^\"'\\=]*", program) or Process(program).kind in COMPILERS
         if not command[1] and not is_program:
             return None
@@ -97,7 +97,7 @@ def _commands(text: bytes) -> list[tuple[str, bool, bytes]] | None:
 
 
 def ignored_variables_in(texts: Collection[bytes]) -> set[str]:
-    """The variables that these texts name, although environment.WHOLE leaves them out."""
+    """The variables that environment.WHOLE leaves out although these texts name them."""
     names = {name.decode() for text in texts for name in re.findall(_IGNORED, text)}
     return names | {"OLDPWD" for text in texts if re.search(_PREVIOUS_DIRECTORY, text)}
 
@@ -109,7 +109,7 @@ def changing_variable(texts: Iterable[bytes]) -> str:
 
 
 def command_started(path: str) -> list[str]:
-    """The program and words of a script that has only assignments and `exec PROGRAM words "$@"`; or none."""
+    """The program and words of a script with only assignments and `exec PROGRAM words "$@"`; else empty."""
     text = text_of(path)
     commands = _commands(text) if re.match(rb"#!.*\b(?:ba|da)?sh\n", text) else None
     if not commands or len(commands) > 1:

@@ -46,7 +46,7 @@ class Subject:
 
     @property
     def variables_of_loader(self) -> set[str]:
-        """The variables by which the loader may choose other libraries, or these may choose other functions.
+        """The variables that affect which libraries are loaded, and which variants of functions they use.
 
         If the key contains the tool's content, it also contains what LD_LIBRARY_PATH means for the tool.
         """
@@ -82,9 +82,9 @@ class ObservedInputs:
     def remote_run_record(self, subject: Subject, names: Iterable[str]) -> InputRecord:
         """The input record of a tool that ran on another machine, where it had only the files that were sent.
 
-        Besides its key, such a stage depends on the tool's libraries and on variables. The variables that the
-        C library reads were sent. `names`, which the tool also reads, were not set. Raises UnreadableError or
-        OSError.
+        Besides what its key contains, it depends on its libraries and on variables. The variables that the C
+        library reads were sent. Those in `names`, which the tool itself reads, were not set. Raises
+        UnreadableError or OSError.
         """
         libraries = loader.libraries_of(subject.program, subject.environ)
         if not libraries:
@@ -151,7 +151,7 @@ class ObservedInputs:
         return [path for path in paths if self.names.state(path) in (PRESENT, EXECUTABLE)]
 
     def is_relevant(self, path: str) -> bool:
-        """Whether a path is neither a file of the call itself nor different for each process."""
+        """Whether a path may be an input: not a file of the call itself, and the same for all processes."""
         if not path.startswith(self._special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
@@ -214,7 +214,7 @@ class _StageInputs:
             yield from judge.facts_needed(process)
 
     def _places_of_libraries(self) -> set[str]:
-        """Where the loader, which is not observed, looked for lists and libraries that it did not load."""
+        """The paths at which the loader, which is not observed, might find other libraries."""
         places = {loader.PRELOAD_LIST}
         for process, libraries in zip(self._processes, self._libraries, strict=True):
             first = loader.first_directories(process.program, self._subject.environ)
@@ -224,7 +224,7 @@ class _StageInputs:
         return places.difference(*self._libraries)
 
     def _check_neighbours(self, record: InputRecord) -> None:
-        """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.
+        """Raise UnreadableError if a tool whose path is in no key reads other files of its toolkit.
 
         In another toolkit, the same tool would read other files.
         """
@@ -262,7 +262,7 @@ class _StageInputs:
     def _check_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError if the stage read an intermediate that is not in its key.
 
-        An unknown tool may have written it.
+        An unknown tool may have written that intermediate.
         """
         allowed = self._subject.intermediates
         if allowed is None:
@@ -292,7 +292,7 @@ class _StageInputs:
     def _relevance(self, process: Process, ignored: frozenset[str]) -> Callable[[str], bool]:
         """Returns a function that says which paths of a process are inputs.
 
-        Compilers look at some directories only to choose one for their temporary files.
+        Directories do not count if a compiler looked at them only to choose one for its temporary files.
         """
         if process.kind in COMPILERS and "TMPDIR" in process.variables:
             ignored = ignored.union(self._temporary)

@@ -76,7 +76,8 @@ def _read(path: str, signature: Signature) -> str:
 
 
 def _compares_dates(content: bytes) -> bool:
-    """Whether a source may contain `#pragma GCC dependency`; a word is found a hundred times faster."""
+    """Whether a source may contain `#pragma GCC dependency`."""
+    # Searching for a word first is a hundred times faster than applying the expression to the whole text.
     at = content.find(_WORD)
     while at >= 0:
         if _COMPARES_DATES.search(content, content.rfind(b"\n", 0, at) + 1, at + len(_WORD) + 1):
