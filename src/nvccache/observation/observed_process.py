@@ -75,7 +75,7 @@ class Process:
     removed: set[str] = field(default_factory=set)
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
-    questions: set[tuple[str, int]] = field(default_factory=set)  # function; 0 before its script opens, else 1
+    questions: set[tuple[str, int]] = field(default_factory=set)  # function, and 1 if it opened its script
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
     uses_descriptor: bool = False  # whether it used another inherited descriptor, even a closed one

@@ -1,4 +1,4 @@
-"""Calls that no record answers: their stages run or come from the cache, and the calls are recorded.
+"""Calls that no record answers: their stages run or are found in the cache, and the calls are recorded.
 
 compile.py          the steps of a call from top to bottom; query.py, the same for a call without stages
 call.py             Compile, the state of a call; Intermediates, its intermediate files

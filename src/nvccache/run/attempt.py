@@ -2,8 +2,8 @@
 
 Stages may end in any order (schedule.py). Their products and messages are delivered in the order in which
 nvcc would run the stages; delivery ends with the first stage that failed. Messages are collected and returned
-instead of printed, so that the call can still be handed to nvcc at the last moment. This module knows no
-particular tool.
+instead of printed, so that the call can still be handed to nvcc at the last moment. This module treats all
+tools alike.
 
 A stage's result may have been made from the same text at other line numbers (find_stage.py). If messages or
 debug information turn out to show line numbers, such results are dropped, and their stages run again.
@@ -96,7 +96,7 @@ class Delivery:
         self._next = 0  # the index of the step to deliver next
 
     def check(self, run: StageRun) -> None:
-        """Raise LinesMatterError if a result shows line numbers and another one comes from other lines.
+        """Raise LinesMatterError if this stage shows line numbers, but some results come from other lines.
 
         Called when a stage has ended, before more stages start.
         """
@@ -221,9 +221,9 @@ def _log_result(run: StageRun, call: Compile) -> None:
 
 
 def _executor(config: Config) -> MakeExecutor | None:
-    """A function that creates the executor, if one is set.
+    """The function that creates the executor; None if the settings name none.
 
-    The package that runs stages remotely is above this one, so it is imported by name, and only here.
+    Its package is above this one in the order of imports, so it is imported by name, and only here.
     """
     if not config.executor:
         return None

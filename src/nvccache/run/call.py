@@ -43,9 +43,9 @@ _ON_DISK_ONLY = frozenset({"ii"})  # preprocessed text, which is too large for m
 class Compile:
     """The state of one call.
 
-    At first, most calls assume that line numbers do not matter, so that stages may use results that were made
-    from text with other line numbers. If a diagnostic appears, or a wrapper asks for debug information, line
-    numbers do matter (attempt.py).
+    Unless an option makes line numbers matter, stages may at first use results that were made from text with
+    other line numbers. If a diagnostic appears, or a wrapper asks for debug information, line numbers matter
+    after all (attempt.py).
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Compile:
         self.since_ns = since_ns  # when the call began
         self.messages = messages  # messages of nvcc itself, which come before those of its tools
         self.cwd = os.getcwd()
-        self.checkout = request.checkout  # nvcc gets relative paths below this directory; may be empty
+        self.checkout = request.checkout  # below it, nvcc gets relative paths; may be empty
         self.ignores_lines = not any(stage.lines_matter or stage.kind == OPAQUE for stage in plan.stages)
         self.runs = [StageRun(at, step) for at, step in enumerate(plan.steps) if isinstance(step, Stage)]
         self.wrapper_effects: set[str] = set()  # what wrappers were observed to do so far, see wrappers.py
@@ -97,7 +97,7 @@ class Compile:
         return any(run.contains_id for run in self.runs)
 
     def module_id_of(self, stage: Stage) -> bytes:
-        """The module id that a stage reads, or nothing; the first pass of its TU must have ended."""
+        """The module id that a stage reads; empty if none. The first pass of its TU must have ended."""
         path = module_id.file_of(stage)
         if path and path not in self._module_ids:
             self._module_ids[path] = self._compose_id(stage)
@@ -126,7 +126,7 @@ class Compile:
         return self.module_id_of(stage) if stage and is_there else b""
 
     def ids_passed_on(self, stage: Stage) -> list[str]:
-        """The module ids that a stage copies from its inputs, whose digests do not depend on them."""
+        """The module ids that a stage copies from its inputs to its output; the inputs' digests omit them."""
         makers = [self.outputs[path] for path in self.read_by(stage) if path in self.outputs]
         return [
             os.fsdecode(self.module_id_of(maker))
@@ -135,7 +135,7 @@ class Compile:
         ]
 
     def without_scratch(self, text: bytes) -> bytes:
-        """Diagnostics in which intermediates have the names of products, or no directory."""
+        """Diagnostics without the scratch directory; intermediates get names of products, or no directory."""
         if os.fsencode(self.plan.scratch) in text:
             for output in (output for _, output in self.outputs.values() if output.destination):
                 text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))
@@ -171,7 +171,7 @@ class Intermediates:
 
     A stage that hits adds only digests here. A file is written when a stage that reads it has to run. Digests
     and blobs are those of a file's canonical content, in which placeholders replace the name of the stub file
-    and the module id that the file defines. The files that tools read contain the name and the id themselves.
+    and the module id that the file defines. Files on disk, which tools read, contain the real name and id.
     """
 
     def __init__(
@@ -196,12 +196,12 @@ class Intermediates:
         return path in self._digests
 
     def meaning_of(self, path: str) -> str:
-        """The digest of a text without line numbers; that of the whole file if unknown, or empty."""
+        """The digest of a text without line numbers; if unknown, the digest of the whole file, or empty."""
         meaning = self.passes[path].meaning if path in self.passes else ""
         return meaning or self._digests.get(path, "")
 
     def are_absolute(self, paths: Iterable[str]) -> bool:
-        """Whether these files include preprocessed text, all of which names files by absolute paths only."""
+        """Whether some of these files are preprocessed text, and such text has only absolute file names."""
         texts = [self.passes[path] for path in paths if path in self.passes]
         return bool(texts) and all(text.is_absolute for text in texts)
 
@@ -226,12 +226,13 @@ class Intermediates:
         identifier = self._id_in(output.path)
         content = module_id.without_id(content, identifier) if identifier else content
         if output.role == "cudafe1.cpp":
-            self._on_disk.discard(output.path)  # names the stub by its placeholder: no tool can read it yet
+            self._on_disk.discard(output.path)  # has a placeholder, so no tool can read it
         else:
             self._on_disk.add(output.path)
         if output.role not in _ON_DISK_ONLY:
             self._contents[output.path] = content
-        # The digest leaves out the working directory: stages that depend on it have it in their keys.
+        # The digest of a text leaves out the working directory, since stages that depend on the directory
+        # have it in their keys.
         text = passes.without_directory(content) if output.role == "ii" else content
         self._digests[output.path] = keys.digest_bytes(text)
         return content
@@ -255,7 +256,7 @@ class Intermediates:
         return self._store.read_blob(self._digests[path])
 
     def can_make(self, path: str) -> bool:
-        """Whether a file is on disk, unknown, or can be written without running its stage again."""
+        """Whether a file is unknown, or can be made available without running its stage again."""
         if path in self._on_disk or path in self._contents or not self.has_digest(path):
             return True
         return self._store.has_blob(self._digests[path])
@@ -277,7 +278,7 @@ class Intermediates:
         return True
 
     def _stub_name(self, output: Output) -> bytes:
-        """The name that replaces the placeholder of the stub's name in this output; empty if it has none.
+        """The stub's name, which replaces the placeholder in this output; empty if it has no placeholder.
 
         The C++ file of cudafe++ includes the stub by its base name. The line markers in the stub contain the
         path of the stub as in cicc's command line.
@@ -318,12 +319,12 @@ class Report:
         self.stderr = stderr
         self.product = ""  # the path of its first product
         self.is_query = False
-        self.stages: list[StageEvent] = []  # with `start` by the monotonic clock
+        self.stages: list[StageEvent] = []  # each `start` is a time of the monotonic clock
         self.store_fault = ""  # why something was not stored: one of outcomes.STORE_FAULTS, or empty
         self.remote: RemoteUse | None = None  # the call's queries of remotes
         self.to_send: list[tuple[str, str]] = []  # what to send to remotes: bucket and key of each item
         self.record: Entry | None = None  # the record of this call, which answers it next time
-        self.reason_against_record = ""  # a clause that says why there is no record
+        self.reason_against_record = ""  # why there is no record
         self.causes: list[str] = []  # why no record answered the call, the most important first
 
     @property

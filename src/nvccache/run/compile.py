@@ -53,7 +53,7 @@ def compile_call(request: Request, explaining: Explaining | None = None) -> Repo
         try:
             report = scratch.within(path, lambda: _compile(request, cache, path, call_slots, explaining))
         except LostResultError:
-            cache.remove_read_records()  # one of them names the lost result: the next call would fail, too
+            cache.remove_read_records()  # one names the lost result, so the next call would fail, too
             raise
     report.store_fault = cache.fault
     report.remote = cache.remote_use() if isinstance(cache, TieredStore) else None
@@ -127,7 +127,7 @@ def _store(request: Request) -> store.Store:
 
 
 def _maintain(cache: store.Store, config: Config, report: Report) -> None:
-    """After a call: list entries for remotes, mark used ones, log a fault, and enforce the size limit."""
+    """After a call: list entries for remotes, mark used entries, log a fault, enforce the size limit."""
     if config.remote and not config.readonly:
         report.to_send = list(cache.published)
     if cache.is_stale:

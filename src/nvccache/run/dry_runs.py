@@ -5,7 +5,8 @@ the source, so the stored output is still right. In the stored output, a placeho
 directory. A dry run is stored only with the record of its call; a script in place of nvcc that may print
 something else next time gets neither. Since the stored commands are executed, a dry run is only taken from a
 cache to which no other user can write. A dry run is valid in one environment only, because it repeats PATH
-and other variables for the tools; a record of a call may be valid in several.
+and other variables for the tools; a record of a call may be valid in several
+environments.
 """
 
 from __future__ import annotations

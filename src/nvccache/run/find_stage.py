@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import StageRun
 
-ANYWHERE, SAME_ID = "anywhere", "same id"  # scopes: a result for any module id, or for this one only
+ANYWHERE, SAME_ID = "anywhere", "same id"  # valid with any module id, or with one
 
 
 def make_keys(call: Compile, run: StageRun) -> None:
@@ -49,7 +49,7 @@ def make_keys(call: Compile, run: StageRun) -> None:
 
 
 def find(call: Compile, run: StageRun) -> Entry | None:
-    """The stored result of a stage, after `accept`; None if there is none."""
+    """Look up a stage's result in the store, and `accept` it; returns None if there is none."""
     entry = _find(call, run) if run.is_cached and not call.request.config.recache else None
     if entry:
         accept(call, run.stage, entry)
@@ -57,7 +57,7 @@ def find(call: Compile, run: StageRun) -> Entry | None:
 
 
 def find_remote(call: Compile, run: StageRun) -> Entry | None:
-    """A stage's result from remotes, before `accept`; None if there is none. Any thread may call this."""
+    """Look up a stage's result in remotes, without `accept`; None if there is none. For any thread."""
     remote = call.remote
     if not remote:
         return None
@@ -71,7 +71,7 @@ def find_remote(call: Compile, run: StageRun) -> Entry | None:
 
 
 def accept(call: Compile, stage: Stage, entry: Entry) -> None:
-    """Note the digests of the outputs in a stored result, and the facts about text among these outputs."""
+    """Note the outputs of a stored result as intermediates, with the facts about preprocessed text."""
     outputs = dict(entry.result.outputs)
     for output in stage.kept_outputs:
         if output.role in outputs:
@@ -117,7 +117,7 @@ def front_key(call: Compile, stage: Stage) -> str:
 
 
 def is_free_of_directory(call: Compile, stage: Stage) -> bool:
-    """Whether the stage uses the working directory only for relative names, and its text contains none."""
+    """Whether a stage uses the working directory only for relative names, and its input contains none."""
     return stage.grammar.joins_directory and call.intermediates.are_absolute(call.read_by(stage))
 
 

@@ -1,4 +1,4 @@
-"""Storing the result of one stage, with a record of what it was observed to read."""
+"""Stores the result of one stage, with a record of what it was observed to read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def publish(call: Compile, run: StageRun) -> None:
 
 
 def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
-    """Why a result is valid only for this call, or may not belong to its keys; empty if neither."""
+    """The reason why a result is valid only for this call, or may not fit its keys; empty if neither."""
     stage = run.stage
     if tool_run.path_dependence:
         return tool_run.path_dependence
@@ -50,7 +50,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     directory = os.fsencode(call.plan.scratch)
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
-    own = os.fsencode(f"{call.cwd}//")  # this form is in preprocessed text, and left out of its digests
+    own = os.fsencode(f"{call.cwd}//")  # gcc's form in preprocessed text; digests leave it out
     sees_directory = stage.grammar.sees_directory or PLACES in tool_run.wrapper
     if not sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"
@@ -73,7 +73,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     ):
         return unchanged_files.CHANGED_MEANWHILE
     modes = [wrappers.unusual_mode(path, stage.kind, call.plan.scratch) for path in tool_run.in_place]
-    # For split debug information, gcc starts objcopy, which always looks up the .dwo file.
+    # For split debug information, gcc starts objcopy, whose lookup of the .dwo file does not matter.
     sought = [path for path in tool_run.in_place if not path.endswith(".dwo")]
     return next(filter(None, modes), wrappers.early_lookup(sought, tool_run.existed, observation))
 
@@ -85,7 +85,7 @@ def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
 
 
 def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
-    """Store the result; returns why it could not be stored, a clause, or an empty string."""
+    """Store the result; returns the reason if it could not be stored, or an empty string."""
     stage = run.stage
     printed = tool_run.completed.stdout + tool_run.completed.stderr
     key = run.front_key if printed or PLACES in tool_run.wrapper else run.claim_key

@@ -79,7 +79,7 @@ def check_clock() -> None:
 
 
 def _check_call(call: Compile) -> None:
-    """Raise UnreadableError with the first reason why the call cannot be recorded, a clause."""
+    """Raise UnreadableError with the first reason why the call cannot be recorded, if there is one."""
     for reason in (reason for run in call.runs for reason in run.reasons_against_record):
         raise UnreadableError(reason)
     for argument in call.request.invocation.arguments:
@@ -135,9 +135,10 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
 def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
     """Replace the digests of these sources by digests of their code, so that editing a comment is no miss.
 
-    The latest sources come first, since they are being edited; the total size is limited. Digests of files
-    whose dates matter, or that are equal to another file, stay as they are. Of sources that differ only in
-    comments, one gets a digest of its code. The others keep theirs, which show when one becomes equal to it.
+    The total size is limited, so the sources changed last, which are being edited, come first. Files whose
+    dates matter, or that are equal to another file, keep their digests. Of several sources that differ only
+    in comments, one gets a digest of its code. The others keep theirs, so that it is noticed if two sources
+    become equal.
     """
     paths = paths - {path for path, _ in input_record.dates}
     files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
@@ -194,7 +195,7 @@ def _answer(call: Compile, entered: list[tuple[bytes, bool]], report: Report) ->
 
 
 def _scope(call: Compile, answer: Answer, inputs: InputRecord) -> str:
-    """The scope of a call's record: which other calls may use it (direct.py)."""
+    """How widely a call's record may be shared: one of the scopes of direct.py."""
     stages = call.plan.stages
     # A wrapper may choose options by any path in the call, and the keys of wider scopes lack some paths.
     if any(stage.wrapper == ANY_WRAPPER for stage in stages):
@@ -227,7 +228,8 @@ def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
     root = _root_of_checkout(call, inputs)
     if not naming and root and not any(os.fsencode(root) in text for text in texts):
         return direct.BELOW_BASE
-    # The same argv gives the same result in any directory, unless that contains or depends on the directory.
+    # The same argv has the same result in every directory, unless the result contains the name of the
+    # directory or depends on it.
     has_relative_id = call.contains_id and bool(call.checkout)
     shows_directory = has_relative_id or any(os.fsencode(call.cwd) in text for text in texts)
     if shows_directory or input_records.follows_directory(inputs):
@@ -236,7 +238,7 @@ def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
 
 
 def _root_of_checkout(call: Compile, inputs: InputRecord) -> str:
-    """The directory that a result for all checkouts must not contain; empty if it cannot be shared.
+    """The directory whose name no result may contain that all checkouts share; empty if they share none.
 
     nvcc gets relative paths. So if an absolute name leads into the checkout, the call depends on where the
     checkout is. Programs found by PATH are an exception.

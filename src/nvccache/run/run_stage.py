@@ -1,4 +1,4 @@
-"""Running one stage: writing its inputs to disk before it starts, and reading its outputs afterwards."""
+"""Runs one stage: writes its inputs to disk before it starts, and reads its outputs afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
     for output in stage.outputs:
         if not output.is_in_place:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-            if stage.runs_host_compiler:  # a wrapper may check that they do not exist, as in nvcc
+            if stage.runs_host_compiler:  # under nvcc, no output exists before; a wrapper may check
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(output.path)
         if output.begins_as:
@@ -39,8 +39,8 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
 
             shutil.copyfile(output.begins_as, output.path)
 
-    # NVIDIA's tools leave temporary files behind if they fail, so these go to the scratch directory. The
-    # tools start no servers, which would go on using it after the call.
+    # NVIDIA's tools leave temporary files behind if they fail, so these go to the scratch directory. They
+    # start no servers that would use the directory after the call.
     own = {"TMPDIR": call.plan.scratch} if stage.tool.program else {}
 
     in_place = [output.path for output in stage.outputs if output.is_in_place]
@@ -73,13 +73,13 @@ def make_inputs(call: Compile, stage: Stage, handle: Handle | None = None) -> No
             stream.write(call.module_id_of(stage))
         os.rename(new, path)
     read = [path for path in call.read_by(stage) if path in call.outputs]  # an unknown tool writes the others
-    # Each is made twice: running a stage again to make one may overwrite another with its canonical form.
+    # Each input is made twice: if a stage runs again for one input, it may leave another in canonical form.
     for path in (*read, *read):
         _make(call, path, handle)
 
 
 def run_again(call: Compile, stage: Stage, handle: Handle | None = None) -> None:
-    """Run a stage again and store its lost output; raises LostResultError if it has changed."""
+    """Run a stage again and store its lost output; raises LostResultError if the new one differs."""
     expected = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
     ran = run(call, stage, handle)
     digests = [call.intermediates.digest_of(output.path) for output in _outputs_with_digests(call, stage)]
@@ -120,8 +120,8 @@ def _make(call: Compile, path: str, handle: Handle | None) -> None:
 def argv_to_run(call: Compile, stage: Stage) -> list[str]:
     argv = list(stage.argv)
     if stage.grammar.is_cached:
-        # The option that hides the scratch directory in debug information is added only where that is known
-        # to be requested, since a wrapper could look at its arguments.
+        # An option hides the scratch directory in debug information. A wrapper, which might look at its
+        # arguments, gets this option only if it was observed to add one like `-g`.
         more = ("-g",) if stage.wrapper and call.wrapper_effects == {wrappers.PLACES} else ()
         argv += stage.tool.added_options((*argv, *more), call.plan.scratch)
     return argv

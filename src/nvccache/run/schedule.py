@@ -1,8 +1,7 @@
 """Decides which stage runs when, and where its result comes from.
 
 A stage is looked up in the cache directory as soon as everything that it reads is known. If its result is not
-there, a stage has these jobs one after another until one gets the result. Each job has a thread of its own,
-which mostly waits:
+there, these jobs try to get it one after another. Each job has a thread of its own, which mostly waits:
 
     a query of remote caches
     waiting for another process that runs the same stage now (store/locks.py)
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 _LONG_SECONDS = 0.5  # long compared with a query of a remote
 _POLL_FOR_SLOTS_SECONDS = 0.1
-_POLL_SECONDS = 0.02  # between checks whether another process still runs the stage
+_POLL_SECONDS = 0.02  # between checks whether another process has ended a stage
 _CLEANING_SECONDS = 1.0  # how long a tool may take to remove its temporary files
 
 
@@ -88,7 +87,7 @@ class Schedule:
         self._slots = call_slots
         self._claims = claims
         self._executor = executor(call) if executor else None
-        self._on_result = on_result  # called before a stage that reads the result starts; may raise
+        self._on_result = on_result  # called with each result before a stage reads it; may raise
         self._by_output = {output.path: run for run in call.runs for output in run.stage.outputs}
         self._before = {run: self._runs_before(run) for run in call.runs}
         self._limit = len(call.plan.steps)  # the number of the first stage that failed; later ones do not run
@@ -156,7 +155,7 @@ class Schedule:
         self.stop()
 
     def stop(self) -> None:
-        """End all jobs, and release all slots and claims."""
+        """End all jobs, and release all slots and locks of stages."""
         if self._jobs and self._call.remote:
             self._call.remote.stop_queries()
         self._stop(list(self._jobs))
@@ -191,11 +190,11 @@ class Schedule:
                 each for each in self._call.runs if each.stage.is_preprocessor and each.number < end
             )
         if module_id.file_of(stage):
-            # The id needs only the first pass. So cudafe++, which finds most errors, can run before the
-            # passes for the device.
+            # The module id needs only the first pass. So cudafe++, which finds most errors, can run before
+            # the passes for the device.
             first = module_id.first_pass_of(self._call.plan, stage)
             before.update([self._by_output[first.outputs[0].path]] if first else [])
-        # Stages that start an unknown wrapper run one after the other, since it may use one file in several.
+        # Stages that start an unknown wrapper run one after another, since its runs may use the same file.
         if stage.wrapper == ANY_WRAPPER:
             same = [each for each in earlier if each.stage.wrapper == ANY_WRAPPER]
             before.update(each for each in same if each.stage.is_preprocessor == stage.is_preprocessor)
@@ -223,11 +222,12 @@ class Schedule:
         return entry is not None
 
     def _reads_quick_output(self, run: StageRun) -> bool:
-        """Whether a stage reads the output of a stage, not a pass, that has just run in a short time.
+        """Whether a stage reads the output of another one, apart from passes, that has just run quickly.
 
         No cache had the result of that stage, so none is likely to have the result of this one, and a query
-        takes long compared with the time that it could save. After a long stage, a query is worthwhile: after
-        an edit of host code, for example, the device code is compiled again, but has not changed.
+        takes long compared with the time that it could save. After a long stage, a query is worthwhile, since
+        its output may be the same as before: after an edit of host code, cicc runs again, but the PTX is the
+        same.
         """
         makers = [maker for maker in self._makers(run) if not maker.stage.is_preprocessor]
         return any(maker.tool_run and maker.tool_run.completed.seconds < _LONG_SECONDS for maker in makers)
@@ -249,8 +249,8 @@ class Schedule:
 
         work, release = sent or (run_here, lambda: self._give_back(slot))
         run.started = run.started or time.monotonic()
-        # A process claims a stage only when it can run it at once, so that two processes never wait for each
-        # other (docs/development/decisions/running-stages.md).
+        # A process locks a stage only when it can run the stage at once, so that two processes never wait for
+        # each other (docs/development/decisions/running-stages.md).
         if self._claims and run.may_share and not run.claim:
             claim = self._claims.take(run.claim_key)
             if isinstance(claim, Wait):
@@ -259,7 +259,7 @@ class Schedule:
                 self._begin(run, functools.partial(_wait_for, claim, run), claim.close)
                 return False
             run.claim = claim
-            if claim and self._look_up(run):  # another process has stored it meanwhile
+            if claim and self._look_up(run):  # another process has stored the result meanwhile
                 release()
                 return True
         if slot:
@@ -332,7 +332,7 @@ class Schedule:
             self._store_one()
 
     def _give_up_claim(self, run: StageRun) -> None:
-        """Release the claim of a stage whose result has been stored or never will be."""
+        """Release the lock of a stage, since its result has been stored or never will be."""
         claim, run.claim = run.claim, None
         if claim and self._claims:
             self._claims.release(claim)
@@ -370,7 +370,8 @@ class Schedule:
             self._keep_or_release(slot)
 
     def _keep_or_release(self, slot: Slot) -> None:
-        # The call's own slot is kept only with a slot of the pool: the next one taken may have one.
+        # The call's own slot is kept only if it has one of the pool, which shows other calls that a core is
+        # in use. Otherwise, the next slot that the call takes may have one.
         if slot.is_own and slot.pool_slot and not self._spare:
             self._spare = slot
         else:

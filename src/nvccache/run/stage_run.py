@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class State:
-    """The states of a stage; plain strings, since an Enum takes as long to create as the rest to import."""
+    """The states of a stage: strings, since creating an Enum takes as long as importing the module."""
 
     WAITING = "waits for its inputs"
     READY = "has no result yet"  # its inputs are known, and a job may be getting its result
@@ -39,10 +39,10 @@ class ToolRun:
     completed: Completed
     log: Log | None = None  # the observer's log, if the tool ran on this machine
     executor: str = ""  # the executor's name for display, if another machine ran the tool
-    was_cached: bool = False  # whether the executor had the result; `completed.cpu` is of its earlier run
-    in_place: Mapping[str, Signature] = field(default_factory=dict)  # products written without a copy
+    was_cached: bool = False  # whether the executor had the result; `completed.cpu` is of an earlier run
+    in_place: Mapping[str, Signature] = field(default_factory=dict)  # products written in place
     existed: frozenset[str] = frozenset()  # the products in `in_place` that existed before the run
-    path_dependence: str = ""  # why the path of its object may have mattered, a clause; see wrappers.py
+    path_dependence: str = ""  # why the path of its object may have mattered, see wrappers.py
     wrapper: tuple[str, ...] = ()  # effects of its wrapper, see wrappers.py
 
 
@@ -75,7 +75,7 @@ class StageRun:
         # Whether the result may contain the module id, and so depend on the names of products.
         self.contains_id = False
         self.record_name = ""  # the name of the stored result's entry (record.Entry.name)
-        self.reasons_against_record: list[str] = []  # clauses that say why the call gets no record
+        self.reasons_against_record: list[str] = []  # reasons why the call gets no record
         self.event: StageEvent | None = None  # set when the call has ended
 
         # Where the result comes from.
@@ -95,7 +95,7 @@ class StageRun:
 
     @property
     def claim_key(self) -> str:
-        """The name of its claim: equal in all calls that would run this stage on inputs of equal meaning."""
+        """The name of the lock while it runs, equal in all calls that would run it on equivalent inputs."""
         return self.meaning_key if self.is_keyed_by_meaning else self.front_key
 
     @property
@@ -109,7 +109,7 @@ class StageRun:
 
     @property
     def wrapper_effects(self) -> tuple[str, ...]:
-        """What the run that made its result, now or earlier, showed about its wrapper (wrappers.py)."""
+        """The effects of its wrapper (wrappers.py), as seen in the run that made its result."""
         if self.tool_run:
             return self.tool_run.wrapper
         return tuple(self.entry.result.wrapper) if self.entry else ()

@@ -1,15 +1,15 @@
 """Detects wrappers of the host compiler, and decides where objects are written.
 
 A wrapper is a script or program of the user that starts the compiler, perhaps with more options. What an
-object may contain depends on the compiler's options. Those that a wrapper adds are known only after a run,
-because the observer's log has the compiler's argv. Effects seen in a run are stored with its result:
+object may contain depends on the compiler's options. Which options a wrapper adds is known only after a run,
+from the compiler's argv in the observer's log. Effects seen in a run are stored with its result:
 
     PLACES      an option, such as `-g`, may put line numbers and the working directory into the result
-    UNKNOWN     any option may have been added: the log shows no compiler, several, or one in another
-                directory, or the wrapper itself looked at an intermediate
+    UNKNOWN     any option may have been added, because the log shows no compiler, several, or one in another
+                directory, or because the wrapper itself looked at an intermediate
 
-A pass runs before the compile, and shows what to expect from the wrapper; what counts is what the run of the
-compile shows (attempt.py, publish_stage.py).
+A pass runs before the compile and shows what to expect from the wrapper. But only the run of the compile
+shows how its result may be used (attempt.py, publish_stage.py).
 
 The path of an object can affect the result: files such as coverage notes are written next to the object, the
 object may contain paths, and a script may choose options by the path. Therefore
@@ -19,8 +19,8 @@ object may contain paths, and a script may choose options by the path. Therefore
     any other wrapper           writes in place: to nvcc's path and in nvcc's order; the result is stored for
                                 this path and directory only
 
-Such effects of options on nvcc's command line are known before the run (host.py). If a run in the scratch
-directory shows further ones, for example because of a configuration file, nvcc runs the call.
+Effects of options on nvcc's own command line are known before the run (host.py). If a run in the scratch
+directory shows further effects, for example because of a configuration file, nvcc runs the call.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from nvccache.run.call import Intermediates
 
 PLACES, UNKNOWN = "places", "unknown"
-# Names in an object that come from its own name; other names of intermediates are random in nvcc, too.
+# File names in an object that are made from its own name; other intermediates have random names in nvcc, too.
 _DERIVED_NAME = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 
 
@@ -70,7 +70,7 @@ def _kind_of(name: str, environ: Mapping[str, str]) -> str:
     if toolchain.is_compiler(name, environ):
         return ""
     started, *options = shell_text.command_started(toolchain.resolve(name, environ.get("PATH", ""))) or [""]
-    # Only this reason counts, since the observer shows what else a script reads, such as programs below -B.
+    # Other reasons do not count, since the observer shows what a script reads, such as programs below -B.
     reasons = [(host_options.uncacheable_host_option([option]) or ("",))[0] for option in options]
     if host_options.writes_beside_object(options) or "host_side_output" in reasons:
         return ANY_WRAPPER
@@ -81,7 +81,7 @@ def _kind_of(name: str, environ: Mapping[str, str]) -> str:
 
 
 def effects_of(stage: Stage, argv: Sequence[str], log: Log, intermediates: Sequence[str]) -> tuple[str, ...]:
-    """What a wrapper may have done in this run of a stage: PLACES or UNKNOWN or both; empty without one."""
+    """The effects that a wrapper may have had in this run of a stage; empty without a wrapper."""
     if not stage.wrapper:
         return ()
     observation = log.read()
@@ -108,7 +108,7 @@ def is_in_place(plan: Plan) -> bool:
 
 
 def is_left_to_nvcc(plan: Plan) -> bool:
-    """Whether the object goes to /dev/null while its path may matter to a wrapper: nvcc runs such a call."""
+    """Whether nvcc has to run the call: its object goes to /dev/null, and a wrapper may see that path."""
     wrapped = any(stage.wrapper for stage in plan.stages if _objects(stage))
     return os.devnull in plan.products and (wrapped or is_in_place(plan))
 
@@ -119,7 +119,7 @@ def plan_in_place(plan: Plan) -> Plan:
 
 
 def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effects: Collection[str]) -> str:
-    """Why the path of an object may have mattered, a clause; empty if it did not. Raises OSError."""
+    """The reason why the path of an object may have mattered; empty if it did not. Raises OSError."""
     for output in stage.outputs:
         is_written = output.is_in_place and intermediates.has_digest(output.path)
         if stage.grammar.writes_beside and not is_written:
@@ -148,7 +148,7 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
 
 
 def unusual_mode(path: str, kind: str, directory: str) -> str:
-    """A clause if the mode of an object is not that of a new file, since a wrapper has set it; else empty.
+    """A message if the mode of an object is not that of new files, since a wrapper has set it; else empty.
 
     For comparison, creates a file in `directory`, which must be nvccache's own; raises OSError.
     """
@@ -161,7 +161,7 @@ def unusual_mode(path: str, kind: str, directory: str) -> str:
 
 
 def early_lookup(objects: Iterable[str], existed: Collection[str], observation: Observation) -> str:
-    """A clause that names a process that looked up an object's path before writing it; empty if none did."""
+    """A message if a process looked up an object's path before the object was written; else empty."""
     for path in objects:
         for process in observation.processes:
             if judge.looks_for_product(process, path, existed=path in existed):
@@ -170,7 +170,7 @@ def early_lookup(objects: Iterable[str], existed: Collection[str], observation: 
 
 
 def was_written_by(signatures_then: Mapping[str, Signature], observation: Observation) -> bool:
-    """Whether the stage itself wrote these files, since other processes may write to the same paths.
+    """Whether the stage itself wrote these files, and not another process that uses the same paths.
 
     A tool must have been observed to create each file, and the file must still have its signature.
     """
