@@ -1,11 +1,11 @@
-/* Runs a stage on another machine if its processor is of the same class as that of the requesting one.
+/* Sent with a stage to another machine, where it starts the tool if the processor is of the required class.
  *
  *     class-check CHECK... -- LOADER ARGUMENT...
  *
- * The tools of a stage fold mathematics by the functions that the C library chooses for the processor, see
- * records/facts.py. A check is the name of a feature that the processor must have, or after a `-`, must not have.
+ * Tools evaluate constant expressions with the functions that the C library chooses for the processor (see
+ * records/facts.py). A CHECK is the name of a feature that the processor must have or, after a `-`, must not have.
  *
- * It is sent as it is to machines that may have no other program, and is linked statically.
+ * This program is linked statically, since it is sent to machines that may have no other program.
  */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int fail(int status, const char *what)
     return status;
 }
 
-/* Whether the processor and the kernel have a feature, by its name in /proc/cpuinfo; -1 if that is not known. */
+/* Whether the processor and the kernel have a feature, named as in /proc/cpuinfo; -1 if this is not known. */
 static int has(const char *feature)
 {
 #ifdef __x86_64__

@@ -1,4 +1,4 @@
-/* The cache directory (src/nvccache/store/directory.py), and the record in it. */
+/* The cache directory (src/nvccache/store/directory.py), and the call's record in it. */
 
 #include "launcher.h"
 
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #define OF_OTHERS (S_IWGRP | S_IWOTH)
-/* Files are opened without blocking, and never as our terminal. */
+/* Opening a file must not block, and a terminal must not become this process's controlling terminal. */
 #define FILE_FLAGS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 #define LARGE_PAGE (1 << 21) /* bytes */
-#define SETTLED 2 /* seconds after a change in which another one may not show in the dates, or is to be expected */
+#define SETTLED 2 /* seconds after a change in which another change is likely, or may not show in the dates */
 
 static int has_tag(const char *cache)
 {
@@ -24,7 +24,7 @@ static int has_tag(const char *cache)
            strcmp(tag, TAG) == 0;
 }
 
-/* A descriptor of a cache directory into which nobody else may write, or -1. So what it holds is trusted. */
+/* Open a cache directory into which nobody else may write, so that its content is trusted; returns -1 for any other. */
 int open_cache(const char *path)
 {
     struct stat status;
@@ -38,7 +38,7 @@ int open_cache(const char *path)
     return -1;
 }
 
-/* Open a regular file of ours in the cache, or -1; `flags` may create it for this user alone. */
+/* Open a regular file in the cache that only this user can write, or return -1. `flags` may create the file. */
 int open_in(int top, const char *path, int flags, struct stat *status)
 {
     int file = openat(top, path, flags | FILE_FLAGS, 0600);
@@ -52,8 +52,8 @@ int open_in(int top, const char *path, int flags, struct stat *status)
     return -1;
 }
 
-/* The first `size` bytes of a file, or NULL. They are read and not mapped: if a mapped file is truncated or its
-   disk fails, this process is killed and nothing compiles. Large records get huge pages, which halves CPU time. */
+/* The first `size` bytes of a file, or NULL. They are read, not mapped, since this process would be killed if a mapped
+   file were truncated or its disk failed. Large records get huge pages, which halves the CPU time. */
 void *content_of(int file, uint64_t size)
 {
     char *content = aligned_alloc(LARGE_PAGE, (size / LARGE_PAGE + 1) * LARGE_PAGE);
@@ -74,7 +74,7 @@ void *content_of(int file, uint64_t size)
     return content;
 }
 
-/* Whether a file was last marked as used so long ago that what it refers to must be marked too, which Python
+/* Whether a file was marked as used so long ago that the files to which it refers must be marked, too, which Python
    does. */
 int is_stale(const struct stat *status, const struct timespec *now)
 {
@@ -133,7 +133,7 @@ int find_record(int top, const struct call *call, struct record *record)
     return is_found;
 }
 
-/* Write the record with its new signatures; if that fails, a later call sums the files once more. */
+/* Write the record with its new signatures. If that fails, a later call computes the files' checksums again. */
 void renew_record(int top, const struct call *call, const struct record *record)
 {
     char path[sizeof TEMPORARY + NAME_ROOM];
@@ -141,7 +141,7 @@ void renew_record(int top, const struct call *call, const struct record *record)
     int file;
 
     sum_of(record->start + SUMMED_AFTER, record->head->size - SUMMED_AFTER, record->head->sum);
-    sprintf(path, "%s/%s", TEMPORARY, call->name); /* one call of all equal ones writes */
+    sprintf(path, "%s/%s", TEMPORARY, call->name); /* of equal calls at the same time, one writes */
     file = open_in(top, path, O_WRONLY | O_CREAT | O_EXCL, &status);
     if (file < 0)
         return;

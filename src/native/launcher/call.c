@@ -1,7 +1,8 @@
-/* The call as typed, and the cache that it uses, as far as that can be known without Python.
+/* The call as typed, and the cache directory that it uses, as far as this can be known without Python.
 
-   Both are in the block of bytes that identifies the call: its sum names the record, which holds the block. So
-   the cache directory may be a guess: if Python finds another one, it makes no record of this call. */
+   Both are in the block of bytes that identifies a call. The checksum of this block is the name of the call's record,
+   which also contains the block. A wrong guess of the cache directory does no harm: if Python finds another one, it
+   writes no record of the call. */
 
 #include "launcher.h"
 
@@ -31,13 +32,13 @@ static void add(const char *text)
     block_size += size;
 }
 
-/* An absolute path without `.`, `..` and repeated slashes, as os.path.abspath makes it. */
+/* Make a path absolute, without `.`, `..` and repeated slashes, in the same way as os.path.abspath. */
 static int make_absolute(const char *path, const char *cwd, char *absolute)
 {
     char joined[2 * PATH_MAX], *end = absolute;
     int length = snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : cwd, path);
 
-    if (length >= PATH_MAX || (path[0] == '/' && path[1] == '/' && path[2] != '/')) /* Python keeps these two */
+    if (length >= PATH_MAX || (path[0] == '/' && path[1] == '/' && path[2] != '/')) /* Python keeps two slashes */
         return 0;
     for (char *part = strtok(joined, "/"); part; part = strtok(NULL, "/")) {
         if (strcmp(part, ".") == 0)
@@ -53,7 +54,7 @@ static int make_absolute(const char *path, const char *cwd, char *absolute)
     return 1;
 }
 
-/* The value of a variable that is an absolute path, or HOME followed by `below`. */
+/* The value of a variable if it is an absolute path; otherwise, HOME followed by `below`. */
 static int find_base(const char *variable, const char *below, char *path)
 {
     const char *base = getenv(variable), *home = getenv("HOME");
@@ -63,7 +64,7 @@ static int find_base(const char *variable, const char *below, char *path)
     return home && *home == '/' && snprintf(path, PATH_MAX, "%s/%s", home, below) < PATH_MAX;
 }
 
-/* The value of a setting in the settings file, or an empty one; 0 if a file is there that only Python can read. */
+/* Read a setting, or an empty value, from the settings file. Fails if only Python can read the file. */
 static int take_from_settings(const char *name, char *value)
 {
     static char text[LONGEST_SETTINGS];
@@ -122,7 +123,7 @@ static int guess_cache(struct call *call)
     return make_absolute(path, call->cwd, call->cache);
 }
 
-/* Whether this was started under the name nvcc. */
+/* Whether this program was started under the name nvcc. */
 int is_masquerade(const struct call *call)
 {
     const char *name = name_of(call->started);
@@ -130,7 +131,7 @@ int is_masquerade(const struct call *call)
     return strncmp(name, "nvcc", 4) == 0 && strncmp(name, "nvccache", 8) != 0;
 }
 
-/* How many arguments come before nvcc's own; 0 under the name nvcc. */
+/* The number of words before the compiler's name; 0 if this program was started under the name nvcc. */
 static int arguments_before(const struct call *call)
 {
     static const char *const own[] = OWN_NAMES;

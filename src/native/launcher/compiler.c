@@ -1,4 +1,4 @@
-/* Finding the compiler of a call, and running it when Python cannot. */
+/* Finds the compiler of a call, and runs it if Python cannot be started. */
 
 #include "launcher.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether a program is nvccache or one of its shims, by the rule of real_nvcc.py. */
+/* Whether a program is nvccache or one of its shims, by the rules of real_nvcc.py. */
 static int is_ours(const char *path)
 {
     static char real[PATH_MAX], self[PATH_MAX];
@@ -19,7 +19,7 @@ static int is_ours(const char *path)
     return realpath("/proc/self/exe", self) && strcmp(real, self) == 0;
 }
 
-/* How often one program, given by its full path, was started among our ancestors. */
+/* How often nvccache has started a program, given by its full path, among the ancestors of this process. */
 static int times_tried(const char *path)
 {
     const char *tried = getenv(TRIED);
@@ -42,7 +42,7 @@ static int make_full(const char *path, char *full)
     return snprintf(full, 2 * ROOM, "%s%s%s", here, *here ? "/" : "", path) < 2 * ROOM;
 }
 
-/* Whether a compiler is a program, not ours, and has not started us so often. */
+/* Whether a path is a program, is not nvccache, and was started fewer than `most` times among the ancestors. */
 static int can_become(const char *path, int most)
 {
     char full[2 * ROOM];
@@ -78,7 +78,7 @@ void become(const char *path, char **words)
         return;
     setenv(TRIED, noted, 1);
     words[0] = (char *)path;
-    execvp(path, words); /* which runs a script without #! by sh */
+    execvp(path, words); /* runs a script without #! by sh */
     if (before)
         setenv(TRIED, before, 1);
     else
@@ -95,7 +95,7 @@ static int is_name_of_compiler(const char *word)
     return 0;
 }
 
-/* By the rules of real_nvcc.py. */
+/* Follows the rules of real_nvcc.py. */
 char **find_compiler(const struct call *call, char *found)
 {
     char **words = call->argv, named[PATH_MAX] = "";
@@ -114,12 +114,12 @@ char **find_compiler(const struct call *call, char *found)
     }
     if (strchr(named, '/') && !is_ours(named)) {
         strcpy(found, named);
-        return can_become(found, NESTED) ? words : NULL; /* this one or nothing */
+        return can_become(found, NESTED) ? words : NULL; /* no other compiler may run */
     }
     return find_on_path(strcmp(name_of(named), "nvccache") == 0 ? "nvcc" : name_of(named), found) ? words : NULL;
 }
 
-/* Run the compiler of this call without nvccache: no build may fail because Python was removed or replaced. */
+/* Run the compiler of this call without nvccache, since no build may fail because Python was removed or replaced. */
 void run_compiler(const struct call *call)
 {
     char found[ROOM], **words = find_compiler(call, found);

@@ -1,4 +1,4 @@
-/* The line of the event log, appended with one write and without a lock (src/nvccache/store/event_line.py). */
+/* Appends the call's line to the event log, with one write and without a lock (src/nvccache/store/event_line.py). */
 
 #include "launcher.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Open the log, or create it as after it was renamed; -1 where Python has to begin another one. */
+/* Open the log, or create it if Python has renamed it; -1 if it is so large that Python has to begin another one. */
 int open_log(int top)
 {
     struct stat status;
@@ -28,7 +28,7 @@ static double seconds_since(const struct timespec *began)
     return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
 }
 
-/* Record the call; a log that cannot be written is ignored. */
+/* Append the line of a call; errors are ignored. */
 void note_event(int log, const struct call *call, const struct record *record)
 {
     const struct replay_head *head = record->head;

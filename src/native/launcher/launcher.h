@@ -1,21 +1,21 @@
-/* The executable `nvccache`: replays a call that was made before if nothing has changed since, and starts Python
-   for all others. Each file calls only functions of files below it here (scripts/check_pages.py):
+/* The executable `nvccache`: replays a call that was made before if nothing has changed since, and starts Python for
+   all other calls. Each file calls only functions of files that are listed below it, as scripts/check_pages.py checks:
 
    nvccache.c   the order of steps
    script.c     running an nvcc that is a script
    python.c     finding and starting Python
-   compiler.c   finding the compiler, and running it where there is no Python
-   replay.c     the replay, from the record to the streams
+   compiler.c   finding the compiler, and running it if Python cannot be started
+   replay.c     the replay of a call from its record
    products.c   writing products
-   event.c      the line of the event log, with the build that the call belongs to
+   event.c      the call's line in the event log
    same.c       whether environment, files and machine are unchanged
    cache.c      the cache directory: tag, files, record
    call.c       the call as typed, and the cache that it uses
    text.c       names, lists of words, small files
-   xxh3.c       sums, which name calls and detect damage
+   xxh3.c       checksums, which name calls and detect damage
 
-   Functions return whether they succeeded, unless their comment says otherwise. If one fails, Python handles the
-   call: what was written by then is written again. */
+   Functions return whether they succeeded, unless their comment says otherwise. If one fails, Python handles the call,
+   and writes again what was written by then. */
 
 #ifndef LAUNCHER_H
 #define LAUNCHER_H
@@ -40,12 +40,12 @@ struct call {
     int argc;
     char **argv;
     const char *started;
-    const char *block; /* all that identifies it */
+    const char *block; /* everything that identifies the call */
     size_t block_size;
     char cwd[PATH_MAX];
     char cache[PATH_MAX];
-    char name[NAME_ROOM]; /* the sum of the block; empty if Python must handle the call */
-    struct timespec began; /* by CLOCK_REALTIME and CLOCK_MONOTONIC */
+    char name[NAME_ROOM]; /* the checksum of the block; empty if Python must handle the call */
+    struct timespec began; /* the start of the call by CLOCK_REALTIME; `since` is the same by CLOCK_MONOTONIC */
     struct timespec since;
 };
 
@@ -54,24 +54,24 @@ struct record {
     struct replay_head *head;
     const char *strings;
     char path[sizeof REPLAY_BUCKET + NAME_ROOM + 4];
-    time_t settled; /* the time before which a change is sure to be seen in the dates */
-    int is_touched; /* it has signatures that its file lacks */
+    time_t settled; /* if a file changed before this time, its dates show any later change */
+    int is_touched; /* it has new signatures, which its file lacks */
 };
 
-/* python.c: return if it cannot be started */
+/* python.c: start_python returns only if Python cannot be started */
 int find_folder(const char *started, char *folder);
 void start_python(const char *folder, const struct call *call);
-void release_loader_variables(void); /* of a Python that could not load nvccache */
+void release_loader_variables(void); /* needed after Python could not load nvccache */
 
 /* script.c */
 int leave_script(struct call *call);
 /* returns if Python must handle the call */
 void run_script(const struct call *call, const char *folder, int is_within);
 
-/* compiler.c: what is found has ROOM bytes; the words of a compiler are those of the call from its name on */
+/* compiler.c: `found` has ROOM bytes; find_compiler returns the call's arguments from the compiler's name on */
 int find_on_path(const char *name, char *found);
 char **find_compiler(const struct call *call, char *found);
-void become(const char *path, char **words); /* returns if it cannot be started, as the next does */
+void become(const char *path, char **words); /* returns only if it cannot be started, like the next one */
 void run_compiler(const struct call *call);
 
 /* replay.c: returns if Python must handle the call */
@@ -111,7 +111,7 @@ int is_one_of(const char *word, const char *const *list);
 int read_file(const char *path, char *text, size_t size);
 int write_all(int file, const void *content, uint64_t size);
 
-/* xxh3.c: SUM bytes of a sum, in canonical form */
+/* xxh3.c: a checksum of SUM bytes, in canonical form */
 void sum_of(const void *content, size_t size, unsigned char *sum);
 
 #endif

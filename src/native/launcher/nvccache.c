@@ -1,12 +1,12 @@
-/* The executable `nvccache`: replays a call that was made before, or starts Python isolated, with its environment
-   unchanged but for what would keep it from starting.
+/* The executable `nvccache`: replays a call that was made before, or starts Python in isolated mode. Python gets the
+   environment unchanged, except for variables that could keep it from starting.
 
-   A script cannot do that. pip leaves no options on a script's first line, so PYTHONHOME, PYTHONPATH and the
-   like would take effect, and a shell in between adds PWD and more to nvcc's environment.
+   A script cannot do that. pip removes the options from the first line of a Python script, so that PYTHONHOME,
+   PYTHONPATH and the like would take effect. A shell script would add PWD and other variables to nvcc's environment.
 
-   If Python cannot be started, the compiler is: the one that the call names, or an nvcc further on PATH. The same
-   happens if Python starts but cannot load nvccache: nvccache-python then executes this program once more, with
-   the reason in FAULT. */
+   If Python cannot be started, this executes the compiler that the call names, or else an nvcc on PATH. If Python
+   starts but cannot load nvccache, nvccache-python executes this program again, with the reason in FAULT, and this then
+   executes the compiler. */
 
 #include "launcher.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define FAULT "_NVCCACHE_FAULT" /* nvccache-python's */
+#define FAULT "_NVCCACHE_FAULT" /* as in nvccache-python */
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* Writing products, as src/nvccache/records/products.py does: each is a new file without a name (O_TMPFILE) until all are
-   complete, or written into an existing one. Python handles file systems without O_TMPFILE. */
+/* Writes products in the same way as src/nvccache/records/products.py. A product is written into an existing file, or
+   into a new one without a name (O_TMPFILE) until all are complete. Python handles file systems without O_TMPFILE. */
 
 #include "launcher.h"
 
@@ -24,7 +24,7 @@ struct pending {
     int file;
 };
 
-/* The content of a blob, if its checksum is right; marks it as used. */
+/* Read the content of a blob, whose checksum must be right, and mark the blob as used. */
 static int take_blob(int top, const char *name, const struct replay_product *product, const struct timespec *now,
                      struct pending *one)
 {
@@ -64,7 +64,7 @@ static int take(int top, const struct call *call, const struct record *record, c
     return 1;
 }
 
-/* Put the content into an empty file, as a clone of the blob if the file system can. */
+/* Write the content into an empty file, by cloning the blob if the file system supports that. */
 static int fill(struct pending *one)
 {
     if (one->blob >= 0 && one->size >= WORTH_CLONING && ioctl(one->file, CLONE, one->blob) == 0)
@@ -95,7 +95,7 @@ static int prepare(struct pending *one)
     }
     if (!S_ISREG(old.st_mode))
         return 0;
-    if (one->unlink_first && old.st_size) /* the condition of binutils */
+    if (one->unlink_first && old.st_size) /* binutils have the same condition */
         return write_new(one);
     one->is_in_place = 1;
     one->file = open(one->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -109,10 +109,10 @@ static int commit(struct pending *one)
     if (one->is_in_place) {
         if (write_all(one->file, one->content, one->size) && ftruncate(one->file, (off_t)one->size) == 0)
             return 1;
-        unlink(one->path); /* make must notice that its content is lost */
+        unlink(one->path); /* its content is lost, and make must notice that */
         return 0;
     }
-    futimens(one->file, NULL); /* a later product must not be older */
+    futimens(one->file, NULL); /* a product must not be older than one before it */
     sprintf(path, "/proc/self/fd/%d", one->file);
     if (one->unlink_first)
         unlink(one->path);

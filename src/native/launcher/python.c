@@ -1,19 +1,19 @@
-/* Finding and starting Python.
+/* Finds and starts Python.
 
        PYTHON -IS -X nvccache=AS-STARTED [-X nvccache-replay=NAME] [-X nvccache-interrupts=held]
               FOLDER/nvccache-python ARGUMENTS...
 
-   FOLDER is the directory of this file, links resolved. PYTHON is `python3` in FOLDER if that is a virtual
-   environment's, wherever it was moved; else the one whose path the installer wrote into the first lines of
-   nvccache-python; else `python3` in FOLDER. AS-STARTED is the path that was executed, which a script would find
-   in argv[0]: under the name `nvcc` this is a masquerade. NAME is that of the record that was looked for.
+   FOLDER is the directory of this executable, with links resolved. PYTHON is `python3` in FOLDER if that belongs to a
+   virtual environment, even if this was moved. Otherwise, it is the interpreter whose path the installer wrote into the
+   first lines of nvccache-python or, failing that, `python3` in FOLDER. AS-STARTED is the path that was executed; if
+   its name is `nvcc`, nvccache stands in for nvcc. NAME is the name of the record that was looked for.
 
-   The caller's LD_LIBRARY_PATH, LD_PRELOAD and LD_AUDIT are for the tools: another libz or libpython there (MATLAB,
-   modules of clusters) can keep Python from starting. They are held under other names, which nvccache-python gives back.
-   Where Python itself may need LD_LIBRARY_PATH, it is tried without.
+   The caller's LD_LIBRARY_PATH, LD_PRELOAD and LD_AUDIT are meant for the tools. A different libz or libpython in them
+   (from MATLAB, or from the modules of a cluster) can keep Python from starting. Therefore, they are renamed, and
+   nvccache-python restores their names. If Python itself may need LD_LIBRARY_PATH, it is first tested without it.
 
-   If Python stops before that script runs, nothing runs the compiler. Where that might happen, Python is tried
-   first, and SIGINT is held until the script can end by it as nvcc would. */
+   If Python stopped before that script runs, no compiler would run. If that might happen, Python is tested first.
+   SIGINT is blocked until the script can end by it in the same way as nvcc. */
 
 #include "launcher.h"
 
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define HELD "_NVCCACHE_HELD_" /* as in nvccache-python */
-#define LAST_WORDS "sys.exit(main())\n" /* nvccache-python's */
+#define LAST_WORDS "sys.exit(main())\n" /* the end of nvccache-python */
 
 extern char **environ;
 
@@ -49,7 +49,7 @@ void release_loader_variables(void)
             *entry += sizeof HELD - 1;
 }
 
-/* The directory of this executable, without a trailing slash; false if it is unknown. */
+/* Find the directory of this executable, without a trailing slash; fails if it is unknown. */
 int find_folder(const char *started, char *folder)
 {
     if (!realpath("/proc/self/exe", folder) && !realpath(started, folder))
@@ -65,7 +65,7 @@ static int exists_in(const char *folder, const char *name)
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0;
 }
 
-/* Keep the first word of `text`, which is in quotation marks if it has blanks. */
+/* End `text` after its first word, which is in quotation marks if it contains blanks; returns the word. */
 static char *first_word(char *text)
 {
     char mark = *text;
@@ -107,7 +107,7 @@ static char *named_interpreter(const char *script)
     return faccessat(AT_FDCWD, first + 2, X_OK, AT_EACCESS) == 0 ? first + 2 : first_word(first + 2);
 }
 
-/* Whether the script is complete: a truncated one might do nothing and succeed. */
+/* Whether the script is complete. A truncated script might do nothing and succeed. */
 static int is_whole(const char *script)
 {
     char last[sizeof LAST_WORDS - 1];
@@ -122,7 +122,7 @@ static int is_whole(const char *script)
     return is_whole;
 }
 
-/* The value of a name in pyvenv.cfg, or NULL. */
+/* The value that a line of pyvenv.cfg gives to `name`, or NULL. */
 static char *value_of(const char *name, char *line)
 {
     size_t length = strlen(name);
@@ -137,7 +137,7 @@ static char *value_of(const char *name, char *line)
     return line;
 }
 
-/* Where an interpreter's library should be: next to `home`, in a directory of this name. */
+/* Find where an interpreter's standard library should be: in ../lib/NAME, as seen from the directory `home`. */
 static void find_library(const char *python, char *home, char *name)
 {
     char path[ROOM], line[ROOM];
@@ -168,7 +168,7 @@ static void find_library(const char *python, char *home, char *name)
     }
 }
 
-/* Whether the modules exist that Python loads before it runs any script. */
+/* Whether those modules exist that Python loads before it runs any script. */
 static int has_library(const char *python)
 {
     static const char *const folders[] = {"lib", "lib64"}, *const modules[] = {"__init__", "aliases", "utf_8"};
@@ -189,7 +189,7 @@ static int has_library(const char *python)
     return 0;
 }
 
-/* Whether LD_LIBRARY_PATH leads to a library that an interpreter may be linked with. */
+/* Whether LD_LIBRARY_PATH leads to a library with which an interpreter may be linked. */
 static int may_find_library(const char *python)
 {
     static const char *const others[] = {"libz.so.1", "libexpat.so.1", "libcrypt.so.1", "libcrypt.so.2", "libintl.so.8", 0};
@@ -210,7 +210,7 @@ static int may_find_library(const char *python)
     return 0;
 }
 
-/* Whether nothing limits the memory of a process, so that the interpreter starts. */
+/* Whether the memory of this process is not limited, so that the interpreter has enough to start. */
 static int has_room(void)
 {
     struct rlimit room, data;
@@ -236,7 +236,7 @@ static int runs(const char *python)
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7;
 }
 
-/* Block SIGINT, or unblock it; whether that changed anything. */
+/* Block or unblock SIGINT; returns whether it was unblocked before. */
 static int hold_interrupts(int how)
 {
     sigset_t interrupt, before;
@@ -246,10 +246,10 @@ static int hold_interrupts(int how)
     return sigprocmask(how, &interrupt, &before) == 0 && !sigismember(&before, SIGINT);
 }
 
-/* Put the interpreter and its options before the arguments of the call; NULL ends them. */
+/* Write the interpreter and its options to `argv`, followed by NULL. */
 static void add_options(char **argv, const char *python, const struct call *call, int is_held)
 {
-    const char *no_cache = getenv("PYTHONDONTWRITEBYTECODE"); /* -I ignores it */
+    const char *no_cache = getenv("PYTHONDONTWRITEBYTECODE"); /* Python ignores it because of -I */
     static char replay[sizeof "nvccache-replay=" + NAME_ROOM];
     char *name = NULL;
 
@@ -279,7 +279,7 @@ static void start(const char *python, const char *script, const struct call *cal
 
     if (!is_whole(script) || faccessat(AT_FDCWD, python, X_OK, AT_EACCESS) != 0)
         return;
-    release_loader_variables(); /* another interpreter was tried */
+    release_loader_variables(); /* in case another interpreter was tried before */
     may_need = may_find_library(python);
     hold_loader_variables();
     if (may_need && !runs(python))

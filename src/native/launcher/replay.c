@@ -1,7 +1,7 @@
-/* The replay of a call that was made before, from its record to the streams.
+/* Replays a call that was made before from its record.
 
-   Nothing is written before everything that the record names has been found unchanged. In case of doubt, Python
-   decides. */
+   Nothing is written before everything that the record names has been found unchanged. In case of doubt, Python handles
+   the call. */
 
 #include "launcher.h"
 
@@ -10,7 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Whether the answer to a query can be written as nvcc writes it (see src/nvccache/machine/streams.py). */
+/* Whether the answer to a query can be written as nvcc would write it (src/nvccache/machine/streams.py). */
 static int has_suited_streams(const struct record *record)
 {
     struct stat output, messages;
@@ -22,7 +22,7 @@ static int has_suited_streams(const struct record *record)
     return !record->head->messages_size || output.st_dev != messages.st_dev || output.st_ino != messages.st_ino;
 }
 
-/* Whether the record is valid for this call now. */
+/* Whether there is a record of this call, and it is still valid. */
 static int holds(int top, const struct call *call, struct record *record)
 {
     return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&
@@ -30,9 +30,9 @@ static int holds(int top, const struct call *call, struct record *record)
            (!record->head->is_query || has_suited_streams(record)) && are_same_files(record);
 }
 
-/* Write the products, then the messages, and count the call; no signal may end us between files, nor a limit of
-   file sizes. A compile ignores a closed pipe; a query's answer that cannot be written is left to nvcc, to fail in
-   its own way. */
+/* Write the products and then the messages, and count the call. Neither a signal nor a limit of file sizes may end this
+   process between two files. A compile ignores a closed pipe. If the answer to a query cannot be written, nvcc runs, so
+   that it fails in its own way. */
 static int give(int top, const struct call *call, const struct record *record)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, too_large, nobody_reads;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORTH_OPENING 4 /* files of one directory that are worth opening it */
+#define WORTH_OPENING 4 /* so many files of one directory are worth opening it */
 #define MOST_GROUPS 1024
 
 extern char **environ;
@@ -19,7 +19,7 @@ struct name {
     const char *text;
 };
 
-/* The order of the record's variables, which are sorted. */
+/* Compares a name with one of the record's variables, which are sorted. */
 static int by_name(const void *name, const void *variable)
 {
     return strcmp(((const struct name *)name)->text,
@@ -40,7 +40,7 @@ static int is_of_prefix(const struct record *record, const char *entry)
     return 0;
 }
 
-/* Find the entries of the record's variables; 0 if one is set that must not be. */
+/* Find the environment's entries for the record's variables; fails if a variable is set that must not be set. */
 static int find_entries(const struct record *record, const char **found)
 {
     static const char *const ignored[] = IGNORED_VARIABLES;
@@ -55,7 +55,7 @@ static int find_entries(const struct record *record, const char **found)
             return 0; /* no variable */
         *end = '\0';
         variable = bsearch(&(struct name){record, *entry}, variables, count, sizeof *variables, by_name);
-        is_allowed = variable ? !found[variable - variables] /* or it is set twice */
+        is_allowed = variable ? !found[variable - variables] /* false if it is set twice */
                               : is_one_of(*entry, ignored) || !is_of_prefix(record, *entry);
         *end = '=';
         if (!is_allowed)
@@ -66,7 +66,7 @@ static int find_entries(const struct record *record, const char **found)
     return 1;
 }
 
-/* Whether each of the record's variables has its value, and none is set that was not: of our own settings, all. */
+/* Whether the record's variables have their values, and no other variable has one of the record's prefixes. */
 int is_same_environment(const struct record *record)
 {
     uint32_t count;
@@ -118,8 +118,8 @@ int is_same_reader(const struct record *record)
     return 1;
 }
 
-/* The signature of a file; dates are modulo 2**64: they may be any number, and the change time exposes one that wraps
-   around. */
+/* The stat signature of a file. Dates can be any number, and are computed modulo 2**64; if a modification time wraps
+   around, the change time still differs. */
 static struct replay_signature signature_of(const struct stat *now)
 {
     return (struct replay_signature){
@@ -136,8 +136,8 @@ static int has_signature(const struct stat *now, const struct replay_signature *
     return memcmp(&found, recorded, sizeof found) == 0;
 }
 
-/* Take over the signature of what was touched, if any further change is sure to change it (signatures.is_settled):
-   on the same device as before, whose dates were reliable, and with a date that is no image's. */
+/* Store the new signature of a touched file or directory if any further change will certainly change it
+   (signatures.is_settled): the device is the same, so its dates are reliable, and the date is not an image's. */
 static void sign_again(struct record *record, struct replay_signature *recorded, const struct stat *now)
 {
     if (now->st_dev != recorded->device || !now->st_ctim.tv_nsec || now->st_ctim.tv_sec >= record->settled ||
@@ -147,7 +147,7 @@ static void sign_again(struct record *record, struct replay_signature *recorded,
     record->is_touched = 1;
 }
 
-/* Whether a file that was touched has its content. Python handles a link, and what changes while it is summed. */
+/* Whether a touched file has its recorded content. Python handles links, and files that change while they are read. */
 static int has_same_content(struct record *record, int directory, const char *path, struct replay_file *recorded)
 {
     static const unsigned char none[SUM];
@@ -176,7 +176,7 @@ static int has_same_content(struct record *record, int directory, const char *pa
     return is_same;
 }
 
-/* The files of one directory. With a descriptor of it, the kernel need not resolve its path for each file. */
+/* Whether the files of one directory are unchanged. If it is opened, its path is not resolved for each file. */
 static int are_same_here(struct record *record, struct replay_file *file, uint32_t count)
 {
     uint32_t directories;
@@ -216,7 +216,7 @@ static int are_signed_files_same(struct record *record)
     return 1;
 }
 
-/* What a name refers to, links followed (src/nvccache/files/presence.py), and whether it is a link. */
+/* What exists at a path (src/nvccache/files/presence.py), and whether the path itself is a link; links are followed. */
 static uint32_t state_of(const char *path, int *is_link)
 {
     struct stat now;
@@ -232,8 +232,8 @@ static uint32_t state_of(const char *path, int *is_link)
     return S_ISREG(now.st_mode) && access(path, X_OK) == 0 ? 'x' : '+';
 }
 
-/* Whether what was looked up in each directory is as it was; known from the signature of the directory, if that is
-   the same. A name that leads elsewhere may change without it. */
+/* Whether the names that were looked up in each directory are unchanged. They are if the directory has its recorded
+   signature. One with links gets no new signature, since a link's target can change without it. */
 static int are_names_same(struct record *record)
 {
     uint32_t count, names;

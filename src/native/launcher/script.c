@@ -1,8 +1,8 @@
-/* Running an nvcc that is a script: it runs each time, and where it executes nvcc, the library next to this program has
-   it execute nvccache with that nvcc instead (../redirect/redirect.c). That is the call which is answered and counted.
+/* Runs an nvcc that is a script. The script runs in each call. When it executes the compiled nvcc, the library next to
+   this program (../redirect/redirect.c) executes nvccache with that nvcc instead, which answers and counts the call.
 
-   A script is left to Python, which counts it and runs it alone, if nothing can be preloaded into its interpreter, as
-   that is linked statically or gets further rights, or if it reads LD_PRELOAD. */
+   If the script contains LD_PRELOAD, or if nothing can be preloaded into its interpreter, because that is statically
+   linked or gets additional privileges, Python counts the call and runs the script without the library. */
 
 #include "launcher.h"
 
@@ -21,7 +21,7 @@
 
 extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden"))); /* of this program */
 
-/* Take the library out of LD_PRELOAD; whether it was there. */
+/* Remove the library from LD_PRELOAD; returns whether it was there. */
 static int stop_preload(void)
 {
     char *value = getenv(PRELOAD), *name = value ? strstr(value, "/" LIBRARY) : NULL, *start = name;
@@ -40,7 +40,7 @@ static int stop_preload(void)
 
 static int start_preload(const char *folder)
 {
-    const char *users = getenv(PRELOAD); /* come first: AddressSanitizer refuses to start otherwise */
+    const char *users = getenv(PRELOAD); /* they come first, or AddressSanitizer refuses to start */
     char library[ROOM], *value;
 
     return snprintf(library, sizeof library, "%s/" LIBRARY, folder) < ROOM && !strpbrk(library, " \t\n:$") &&
@@ -48,7 +48,7 @@ static int start_preload(const char *folder)
            setenv(PRELOAD, value, 1) == 0;
 }
 
-/* Whether the dynamic loader preloads our library into a program. */
+/* Whether the dynamic loader would preload the library into a program. */
 static int is_preloadable(const char *path)
 {
     int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), has_loader = 0;
@@ -68,13 +68,13 @@ static int is_preloadable(const char *path)
     return has_loader;
 }
 
-/* The start of a file, unless it is a compiled program. */
+/* Read the start of a file; fails if it is a compiled program. */
 static int read_script(const char *path, char *text, size_t size)
 {
     return read_file(path, text, size) >= 0 && strncmp(text, ELFMAG, SELFMAG) != 0;
 }
 
-/* Whether the interpreter that the first line of a script names can be watched; of `env`, also the program that it starts. */
+/* Whether the library can be preloaded into a script's interpreter and, if that is `env`, into what `env` starts. */
 static int has_preloadable_interpreter(char *text)
 {
     char *program = text + 2, *word, found[ROOM];
@@ -93,8 +93,8 @@ static int has_preloadable_interpreter(char *text)
     return is_preloadable(program);
 }
 
-/* If this was started by a script that nvccache runs, restore the environment that the script gave it, and name the
-   compiled nvcc that it is to run; whether it was. */
+/* If a script that nvccache runs has started this process, remove the library from its environment, and let the call
+   name the compiled nvcc. Returns whether this is so. */
 int leave_script(struct call *call)
 {
     static char found[ROOM], text[SELFMAG + 1];
@@ -115,7 +115,7 @@ int leave_script(struct call *call)
     argv[0] = call->argv[0];
     argv[1] = found;
     memcpy(argv + 2, words + 1, (size_t)count * sizeof *argv);
-    unsetenv(TRIED); /* this is not the call of a tool */
+    unsetenv(TRIED); /* it would mean that a tool makes this call */
     call->started = started, call->argv = argv, call->argc = count + 1;
     return 1;
 }

@@ -22,7 +22,7 @@ int is_one_of(const char *word, const char *const *list)
     return 0;
 }
 
-/* Read a file, as far as there is room, and end it with NUL; the bytes read, or -1. */
+/* Read a file, as far as there is room, and add a NUL; returns the number of bytes read, or -1. */
 int read_file(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -45,7 +45,7 @@ int write_all(int file, const void *content, uint64_t size)
 
         if (written > 0)
             rest += written, size -= (uint64_t)written;
-        else if (written < 0 && errno == EAGAIN) /* a stream that does not block */
+        else if (written < 0 && errno == EAGAIN) /* the stream is non-blocking */
             nanosleep(&(struct timespec){0, 1000000}, NULL);
         else if (written == 0 || errno != EINTR)
             return 0;

@@ -1,5 +1,6 @@
-/* XXH3 with 128 bits, seed 0 and the default secret, by its specification (doc/xxhash_spec.md of xxHash 0.8.2).
-   `keys.sum_bytes` makes the same sums by the package `xxhash`. For 64 bits and little-endian, as CUDA is. */
+/* XXH3 with 128 bits, seed 0 and the default secret, as specified in doc/xxhash_spec.md of xxHash 0.8.2.
+   `keys.sum_bytes` computes the same checksums with the package `xxhash`. For 64-bit little-endian machines, as CUDA
+   requires. */
 
 #include "launcher.h"
 

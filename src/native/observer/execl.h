@@ -1,4 +1,4 @@
-/* execl and its variants, by the functions that take a list: for each library that wraps those. */
+/* execl and its variants, which call execv and its variants. Libraries that wrap the latter include this file. */
 
 #ifndef EXECL_H
 #define EXECL_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-/* The arguments of execl and its variants, counted and then copied to the stack. */
+/* Count the arguments of execl or a variant, and copy them to the stack. */
 #define GATHER(words, first, list) \
     const char *word; \
     size_t count = 0; \

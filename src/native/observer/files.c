@@ -1,4 +1,4 @@
-/* Opening, making and changing files. */
+/* Opening, creating and changing files. */
 
 #include "observer.h"
 
@@ -12,7 +12,7 @@
 
 static void changed(char kind, int directory, const char *path, int result);
 
-/* Whether something has this name, or whether the name leads to a regular file, links followed. */
+/* Whether a file of any type has this name or, if `is_file`, whether the name leads to a regular file. */
 static int lies(int directory, const char *path, int is_file)
 {
     struct stat status;
@@ -33,7 +33,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int kept = errno;
     struct stat status;
 
-    if (!path)  /* freopen: the same file once more */
+    if (!path)  /* freopen opens the same file again */
         return;
     if (descriptor < 0) {
         if (kept != EFAULT)
@@ -45,14 +45,15 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
         changed('W', directory, path, 0);
     else if (flags & O_TRUNC)
         observer_add('w', directory, path, 0, NULL);
-    /* By descriptor: the path may lead elsewhere by now. */
+    /* By descriptor, since the path may lead to another file by now. */
     if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
         observer_lose("a file was closed by another thread");
     else {
         ADD_AT('o', directory, path, 0, flags, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
                status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
                status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
-        /* An inherited descriptor, by its name in /dev/fd: it may be mapped, or read by a stream. */
+        /* It may be an inherited descriptor, opened by its name in /dev/fd. It counts as read, as mmap and stdio are
+           not observed. */
         if ((flags & O_ACCMODE) != O_WRONLY && !(flags & O_PATH)
             && (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)))
             observer_reads(&status);
@@ -93,7 +94,7 @@ OPEN(__open)
 OPEN(__open64)
 OPEN_AT(openat)
 OPEN_AT(openat64)
-/* Of -D_FORTIFY_SOURCE. */
+/* Called with -D_FORTIFY_SOURCE. */
 OPENS(__open_2, AT_FDCWD, (const char *path, int flags), (path, flags),)
 OPENS(__open64_2, AT_FDCWD, (const char *path, int flags), (path, flags),)
 OPENS(__openat_2, directory, (int directory, const char *path, int flags), (directory, path, flags),)
@@ -125,7 +126,7 @@ OPEN_STREAM(fopen64, (const char *path, const char *mode), (path, mode))
 OPEN_STREAM(freopen, (const char *path, const char *mode, FILE *old), (path, mode, old))
 OPEN_STREAM(freopen64, (const char *path, const char *mode, FILE *old), (path, mode, old))
 
-/* Files whose name the C library chooses: it is in `path` when the function returns. */
+/* Files whose names the C library chooses. The name is in `path` when the function returns. */
 #define MADE_UP(name, parameters, arguments) \
     int name parameters \
     { \
@@ -147,7 +148,7 @@ MADE_UP(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags))
 
 AFTER(if (result) changed('w', AT_FDCWD, path, 0), char *, NULL, mkdtemp, (char *path), (path))
 
-/* What has this name, links not followed. */
+/* Record what has this name; links are not followed. */
 static void look(int directory, const char *path)
 {
     struct stat status;
@@ -157,14 +158,15 @@ static void look(int directory, const char *path)
         ADD_AT('h', directory, path, error, error ? 0 : (long)status.st_mode);
 }
 
-/* A call that changes a name learns whether something had it: if the call fails with one of these errors, what has
-   the name now explains why. */
+/* Whether a call that creates or removes a name failed because of what has this name. Then it told the program the same
+   as a lookup of the name. */
 static int is_recorded_as_lookup(int error)
 {
     return error == EEXIST || error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENOTEMPTY;
 }
 
-/* A new file under a name, or a new status of it, or the error; with 'W', nothing had the name before. */
+/* Record a call that created a file ('w'), created it under a free name ('W') or changed its status ('u'), or its
+   error. */
 static void changed(char kind, int directory, const char *path, int result)
 {
     int kept = errno;
@@ -181,7 +183,7 @@ static void changed(char kind, int directory, const char *path, int result)
     errno = kept;
 }
 
-/* A name that was removed. */
+/* Record that a call removed a name, or why it failed. */
 static void went(int directory, const char *path, int result)
 {
     int kept = errno;
@@ -209,7 +211,7 @@ static void went(int directory, const char *path, int result)
 #define MAKE(...) CHANGE('W', __VA_ARGS__)
 #define REMOVE(name, parameters, arguments, directory) \
     CHANGING(went(directory, path, result), name, parameters, arguments)
-/* A name that replaced an old one, or was exchanged with it. */
+/* A call that renames a file, perhaps over another file, or exchanges two names. */
 #define RENAME(name, parameters, arguments, from, to, flags) \
     int name parameters \
     { \
@@ -224,7 +226,7 @@ static void went(int directory, const char *path, int result)
         changed((flags) & RENAME_NOREPLACE ? 'W' : 'w', to, path, result); \
         return result; \
     }
-/* A second name for a file. */
+/* A call that gives a file a second name. */
 #define LINK(name, parameters, arguments, from, to) \
     CHANGING(linked(from, old, to, path, result), name, parameters, arguments)
 
@@ -260,7 +262,7 @@ REMOVE(unlinkat, (int directory, const char *path, int flags), (directory, path,
 REMOVE(rmdir, (const char *path), (path), AT_FDCWD)
 REMOVE(remove, (const char *path), (path), AT_FDCWD)
 
-/* A file with another date, length, mode, owner or attribute; an open one is named by its descriptor. */
+/* Calls that change a file's dates, length, mode, owner or attributes. An open file is named by its descriptor. */
 #define UPDATE(name, parameters, arguments) CHANGE('u', name, parameters, arguments, AT_FDCWD, path)
 #define UPDATE_AT(name, parameters, arguments) CHANGE('u', name, parameters, arguments, directory, path ? path : "")
 #define UPDATE_OPEN(name, parameters, arguments) CHANGE('u', name, parameters, arguments, descriptor, "")

@@ -1,5 +1,5 @@
-/* What a process inherits: its standard input, and descriptors that were open when it started. Their content is in no
-   file that could be checked, and a descriptor that is closed now may be open the next time. */
+/* Uses of what a process inherits: its standard input, and descriptors that were open when it started. Their content
+   cannot be checked before the next run, in which a descriptor that is closed now may be open. */
 
 #include "observer.h"
 
@@ -39,7 +39,7 @@ void observer_note_inputs(void)
         }
 }
 
-/* By any descriptor of the file, which may be a copy. */
+/* Compares files instead of descriptors, since the program may read from a copy of a descriptor. */
 void observer_reads(const struct stat *status)
 {
     int descriptor;
@@ -75,14 +75,14 @@ static void reads(int descriptor)
     errno = kept;
 }
 
-/* Functions of streams bypass these wrappers, but a stream has a buffer once it has been read. */
+/* Reads by stdio functions bypass these wrappers, but after a read, the stream has a buffer. */
 void observer_streams(void)
 {
     if (stdin && __fbufsize(stdin) > 0)
         reads(fileno(stdin));
 }
 
-/* Reads of another stream are not observed, so opening one counts. */
+/* Reads of other streams are not observed, so opening a stream counts as reading. */
 BEFORE(reads(from), FILE *, NULL, fdopen, (int from, const char *mode), (from, mode))
 
 #define READ(type, name, parameters, arguments) BEFORE(reads(from), type, -1, name, parameters, arguments)

@@ -1,33 +1,33 @@
 /* The log: its format, and how it is written.
 
-   A variable names a directory that belongs to one run of one tool. The tool and all programs that it starts append to
-   the file `log` there, in whole batches:
+   An environment variable names a directory, one for each run of a tool. The tool and all programs that it starts
+   append to the file `log` there, in whole batches:
 
        batch  := '@' pid ' ' bytes '\n' records
        record := kind ( ' ' number )* '\t' text '\0'
 
-   A batch is collected in memory and written by one write(2). The file is opened for each: a program may close or
-   reuse any descriptor. A child of vfork shares this memory, so a batch ends when the pid changes.
+   A batch is collected in memory and written by one write(2). The file is opened for each batch, since a program may
+   close or reuse any descriptor. A child of vfork shares this memory, so a batch ends when the pid changes.
 
-   The log is there before the run and is never created here: a server that outlives the call, and all that it starts
-   later, find it gone and write nothing. */
+   The log exists before the run, is removed after it, and is never created here. Therefore, a server that outlives the
+   call, and programs that it starts later, write nothing. */
 
 #include "observer.h"
 
 #include <string.h>
 #include <sys/resource.h>
 
-#define ROOM (1 << 16)                /* of a batch */
-#define LONGEST (PATH_MAX * 2 + 256)  /* a record with a directory before its path */
+#define ROOM (1 << 16)                /* bytes of a batch */
+#define LONGEST (PATH_MAX * 2 + 256)  /* bytes of a record, with a directory before its path */
 #define HEADER 48                     /* '@', two numbers, blank and newline */
 #define SLOTS (1 << 13)
-#define LIMIT (64L << 20)             /* bytes of a log: no compile that could be recorded writes more */
-#define MOST_YIELDS (1 << 22)         /* while waiting for a lock that may never be released */
+#define LIMIT (64L << 20)             /* bytes of a log: no compile that can be cached writes more */
+#define MOST_YIELDS (1 << 22)         /* of the CPU, while waiting for a lock that may never be released */
 
 static char buffer[HEADER + ROOM];
-static unsigned used;           /* bytes of records, which follow HEADER */
+static unsigned used;           /* bytes of records, which begin at HEADER */
 static long pid_of_batch;
-static uint64_t seen[SLOTS];    /* digests of the latest records: a header is looked up many times */
+static uint64_t seen[SLOTS];    /* digests of recent records, since tools look up a header many times */
 static char log_path[PATH_MAX];
 static int has_started, is_full;
 static long pid_that_ended;
@@ -44,14 +44,14 @@ void observer_set_log(const char *directory)
     size_t length = directory ? strlen(directory) : 0;
 
     if (!length || length + sizeof "/log" > sizeof log_path) {
-        is_full = 1;  /* not armed */
+        is_full = 1;  /* there is no log, so nothing is recorded */
         return;
     }
     memcpy(log_path, directory, length);
     memcpy(log_path + length, "/log", sizeof "/log");
 }
 
-/* Take the lock; false in a signal handler that interrupted a wrapper holding it. */
+/* Take the lock; fails in a signal handler that interrupted a wrapper which holds it. */
 static int enter(void)
 {
     int yields;
@@ -67,7 +67,7 @@ static int enter(void)
         raw_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     }
     is_inside = 0;
-    is_full = 1;  /* its holder was cancelled or left by longjmp: a log without an end counts as a crash */
+    is_full = 1;  /* its holder was cancelled or left by longjmp. A log without an end counts as a crash */
     return 0;
 }
 
@@ -106,7 +106,7 @@ static char *put_head(char *records, size_t size)
     return memcpy(records - (end - head), head, (size_t)(end - head));
 }
 
-/* Whether the log may grow by a size, up to this limit; a process that exceeds its own one would be killed. */
+/* Whether the log may grow by `size` bytes up to `most`, and up to RLIMIT_FSIZE, beyond which a process is killed. */
 static int has_room(long descriptor, long size, unsigned long most)
 {
     struct stat status;
@@ -145,18 +145,18 @@ static void write_batch(void)
     used = 0;
     if (!has_room(descriptor, length, RLIM_INFINITY)
         || raw_call(SYS_write, descriptor, (long)start, length, 0, 0, 0) != length)
-        is_full = 1;  /* truncated or without an end, which a reader notices */
+        is_full = 1;  /* the reader notices that the log is truncated or has no end */
     raw_close((int)descriptor);
 }
 
-/* The directory that a relative path counts from, with a slash; null if it is unknown. */
+/* Write the directory at which a relative path starts, with a slash; returns its end, or NULL if it is unknown. */
 static char *put_directory(char *to, int directory, int has_name)
 {
     char link[40] = "/proc/self/fd/";
     long length;
 
     if (directory == AT_FDCWD || directory == FROM_ROOT) {
-        length = raw_call(SYS_getcwd, (long)to, PATH_MAX, 0, 0, 0, 0) - 1;  /* it includes the NUL */
+        length = raw_call(SYS_getcwd, (long)to, PATH_MAX, 0, 0, 0, 0) - 1;  /* the length includes the NUL */
     } else {
         *put_number(link + sizeof "/proc/self/fd/" - 1, directory) = '\0';
         length = raw_readlink(link, to, PATH_MAX);
@@ -194,7 +194,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
         end = put_number(end, *numbers++);
     }
     *end++ = '\t';
-    /* Paths relative to the first working directory stay as they are, as tools name most of them. */
+    /* Most paths are relative to the first working directory. These stay relative. */
     if (is_relative && (directory != AT_FDCWD || observer_has_moved || pid != observer_first_pid)) {
         end = put_directory(end, directory, length > 0);
         if (!end) {
@@ -216,7 +216,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
         write_batch();
 }
 
-/* Record that something was lost, once in a process. */
+/* Record that something was lost, once per process. */
 static void record_loss(void)
 {
     static long recorded_in;
@@ -241,7 +241,7 @@ void observer_add(char kind, int directory, const char *text, int count, const l
         observer_first_pid = raw_getpid();
         observer_compose_start();
     }
-    /* Where nothing is, it does not matter how it was looked for, but for what concerns links. */
+    /* If nothing has this name, the kind of lookup does not matter, except for lookups of links. */
     if (count && strchr("aods", kind) && (numbers[0] == ENOENT || numbers[0] == ENOTDIR)) {
         kind = '-';
         count = 0;
@@ -251,7 +251,7 @@ void observer_add(char kind, int directory, const char *text, int count, const l
         length = PATH_MAX;
     if (length <= PATH_MAX)
         observer_compose(kind, directory, text, length, count, numbers);
-    else if (!count || numbers[0] != ENAMETOOLONG)  /* this is so wherever a process runs */
+    else if (!count || numbers[0] != ENAMETOOLONG)  /* too long in any directory */
         lost = "a path is too long";
     if (lost)
         record_loss();
@@ -271,7 +271,7 @@ void observer_flush(void)
     }
 }
 
-/* A child must not keep records of its parent, nor a lock whose thread it does not have. */
+/* A forked child must keep neither records of its parent, nor a lock whose thread exists only in the parent. */
 void observer_before_fork(void)
 {
     holds_for_fork = (char)enter();

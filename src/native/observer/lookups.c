@@ -1,4 +1,4 @@
-/* Queries of names: a file's status, the target of a link, the entries of a directory. */
+/* Lookups of paths: a file's status, the target of a link, and the entries of a directory. */
 
 #include "observer.h"
 
@@ -10,7 +10,7 @@
 #include <sys/xattr.h>
 #include <wordexp.h>
 
-/* stat and its variants. An empty path stands for the descriptor, whose file was recorded when it was opened. */
+/* stat and its variants. An empty path means the file of the descriptor, which was recorded when it was opened. */
 static void looked_up(char kind, int directory, const char *path, int result, mode_t mode)
 {
     if (result && errno == EFAULT)
@@ -22,7 +22,7 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
 #define STAT(name, kind, directory, parameters, arguments) \
     AFTER(looked_up(kind, directory, path, result, result ? 0 : status->st_mode), int, -1, name, parameters, arguments)
 #define KIND (flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's')
-/* Before glibc 2.33 stat and others were inline and called functions with a version, as NVIDIA's programs do. */
+/* Before glibc 2.33, stat and its variants were inline and called __xstat and the like, as NVIDIA's programs do. */
 #define STATS(type) \
     STAT(type, 's', AT_FDCWD, (const char *path, struct type *status), (path, status)) \
     STAT(l##type, 'h', AT_FDCWD, (const char *path, struct type *status), (path, status)) \
@@ -56,7 +56,7 @@ ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
 ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
 ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory)
 
-/* Extended attributes, which no record can hold. */
+/* Extended attributes, for which no input record has a place. */
 #define ATTRIBUTES(name, parameters, arguments) \
     BEFORE(ADD_WORD('k', "", SYS_##name), ssize_t, -1, name, parameters, arguments)
 
@@ -105,7 +105,7 @@ AFTER(if (result) ADD_ANSWER_ONLY('d', descriptor, "", 0), DIR *, NULL, fdopendi
 SCANS(dirent, scandir, scandirat)
 SCANS(dirent64, scandir64, scandirat64)
 
-/* The C library searches itself here, and only it knows where. */
+/* These functions search directories inside the C library, unobserved. */
 #define UNOBSERVABLE(name, parameters, arguments) \
     BEFORE(observer_add('g', AT_FDCWD, path, 0, NULL), int, -1, name, parameters, arguments)
 

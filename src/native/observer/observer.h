@@ -1,18 +1,18 @@
 /* Declarations that the files of the observer share.
 
-   The observer is preloaded into the tools of a compile and records what they read, look up, query and start.
-   It wraps functions of the C library and does not change what they do. The wrappers allocate nothing, keep
-   errno, and make system calls directly, which are neither wrapped nor points of cancellation.
+   The observer is preloaded into the tools of a compile and records what they read, look up, query and start. It wraps
+   functions of the C library and does not change what they do. The wrappers allocate nothing and keep errno. Their own
+   system calls do not go through the C library, so that they are neither wrapped nor cancellation points.
 
-   log.c        the log: records, batches, and the lock around them
-   process.c    start and end of a process, its arguments and what is loaded
-   files.c      opening, making and changing files
-   lookups.c    queries of names
+   log.c        the log: its records, batches and lock
+   process.c    start and end of a process, its arguments and loaded objects
+   files.c      opening, creating and changing files
+   lookups.c    lookups of paths
    input.c      use of the standard input and other inherited descriptors
    programs.c   starting other programs
-   questions.c  queries of variables, the clock, the machine
-   raw.c        syscall(2) and other ways past the wrappers
-   real.c       finding the wrapped functions */
+   questions.c  queries of variables, the clock and the machine
+   raw.c        syscall(2) and other calls that would bypass the wrappers
+   real.c       finding the functions of the C library that are wrapped */
 
 #ifndef OBSERVER_H
 #define OBSERVER_H
@@ -33,20 +33,20 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Instead of a directory's descriptor: the text is no path; or it is a path for another process, recorded from the
-   root. */
+/* Used instead of a directory's descriptor. NO_PATH: the text is not a path. FROM_ROOT: the text is a path for another
+   process, so it is recorded as an absolute path. */
 #define NO_PATH (-1000)
 #define FROM_ROOT (-1001)
 
-/* Add a record. A relative path counts from `directory`, as for openat(2), and an empty one is that directory. */
+/* Add a record. A relative path starts at `directory`, as for openat(2); an empty path is that directory. */
 void observer_add(char kind, int directory, const char *text, int count, const long *numbers);
-/* The same for the working directory, with the numbers as further arguments. */
+/* The same with the numbers as further arguments. ADD is for paths in the working directory, ADD_WORD for texts. */
 #define ADD_AT(kind, directory, text, ...) \
     observer_add(kind, directory, text, sizeof((long[]){__VA_ARGS__}) / sizeof(long), (long[]){__VA_ARGS__})
 #define ADD(kind, text, ...) ADD_AT(kind, AT_FDCWD, text, __VA_ARGS__)
 #define ADD_WORD(kind, text, ...) ADD_AT(kind, NO_PATH, text, __VA_ARGS__)
-/* The same with the errno of the result first; errno is kept. A text that the program could not read (EFAULT) is not
-   read here either. */
+/* The same after a call, with its errno, or 0, as the first number; errno is kept. After EFAULT nothing is recorded,
+   because the text cannot be read. */
 #define ADD_ANSWER(kind, directory, text, is_bad, ...) \
     do { \
         int kept_ = errno; \
@@ -62,32 +62,32 @@ void observer_add(char kind, int directory, const char *text, int count, const l
         errno = kept_; \
     } while (0)
 
-void observer_flush(void);                /* write what has been collected */
-void observer_lose(const char *reason);   /* something could not be recorded; the text is a literal */
+void observer_flush(void);                /* write the collected records */
+void observer_lose(const char *reason);   /* note that something is not recorded; `reason` is a literal */
 void observer_before_fork(void);
 void observer_after_fork(void);
-void observer_end(int status);            /* this process ends: record it, and from now on write at once */
-void observer_set_log(const char *directory); /* null if there is none */
-/* Under the lock of the log, for process.c. */
+void observer_end(int status);            /* record the end of this process, and write later records at once */
+void observer_set_log(const char *directory); /* NULL if there is no log */
+/* For process.c; these two need the lock of the log. */
 void observer_compose(char kind, int directory, const char *text, size_t length, int count, const long *numbers);
 void observer_compose_start(void);
 
-void observer_objects(void);              /* record what is loaded */
-void observer_loads(void);                /* the program is about to load something */
-void observer_new_objects(void);          /* record what is loaded if it has loaded something */
-void observer_note_inputs(void);          /* at the start of a process */
-void observer_reads(const struct stat *status); /* something is read that may be inherited */
-void observer_uses(int descriptor);       /* any use, also one that fails */
-void observer_streams(void);              /* record what was read by the functions of streams */
-void observer_opened(const char *path);   /* for the phase */
+void observer_objects(void);              /* record the loaded objects */
+void observer_loads(void);                /* note that the program is about to load an object */
+void observer_new_objects(void);          /* record the loaded objects if there may be new ones */
+void observer_note_inputs(void);          /* note inherited descriptors at the start of a process */
+void observer_reads(const struct stat *status); /* record a read of an open file if it was inherited */
+void observer_uses(int descriptor);       /* record any use of an inherited descriptor, even one that fails */
+void observer_streams(void);              /* record reads of the standard input by stdio functions */
+void observer_opened(const char *path);   /* set observer_phase if an argument names this file */
 extern int observer_phase;                /* 1 once a file with the name of an argument has been opened */
 extern int observer_has_moved;            /* the working directory may have changed since the start */
-extern long observer_first_pid;           /* of the process that this image started in; a forked child has another */
+extern long observer_first_pid;           /* the pid when this program started; a forked child has another */
 
-/* Record a file that was opened; `descriptor` is -1 if it was not. */
+/* Record that a file was opened; `descriptor` is -1 if that failed, with the reason in errno. */
 void observer_opened_file(int directory, const char *path, int flags, int descriptor);
 
-/* The C library's own function of this name, or null. */
+/* The C library's own function of this name, or NULL. */
 void *observer_find(const char *name);
 #define REAL(name, failure) \
     static __typeof__(name) *real; \
@@ -98,7 +98,7 @@ void *observer_find(const char *name);
         return failure; \
     }
 
-/* Define a function that wraps the one of this name, and does something before or after it. */
+/* Define a wrapper of the function `name`, which does `done` before or after calling it. */
 #define BEFORE(done, type, failure, name, parameters, arguments) \
     type name parameters; \
     type name parameters \
@@ -119,7 +119,7 @@ void *observer_find(const char *name);
 
 #pragma GCC visibility pop
 
-/* A system call that leaves errno alone: minus the error, or the result. */
+/* Make a system call without changing errno; returns the result, or minus the error. */
 static inline long raw_call(long number, long a, long b, long c, long d, long e, long f)
 {
 #if defined(__x86_64__)

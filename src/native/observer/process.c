@@ -9,16 +9,16 @@
 #include <sys/resource.h>
 
 extern char **environ;
-extern const char __ehdr_start __attribute__((visibility("hidden")));  /* of the observer, by the linker */
+extern const char __ehdr_start __attribute__((visibility("hidden")));  /* of the observer, defined by the linker */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 #define LOG_VARIABLE "_NVCCACHE_SCRATCH=" /* as in observation/observer.py */
 
 static dev_t device_of_exe;
 static ino_t inode_of_exe;
-static volatile int may_have_more; /* something may have been loaded since the objects were recorded */
+static volatile int may_have_more; /* objects may have been loaded since they were last recorded */
 
-static const char *words, *end_of_words; /* the arguments, one behind the other, where the kernel put them */
+static const char *words, *end_of_words; /* the arguments, which the kernel put one after the other */
 
 static const char *last_part(const char *path)
 {
@@ -27,7 +27,7 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Interpreters may make the path of their script absolute. */
+/* Compares only the last parts of paths, since interpreters may make the path of their script absolute. */
 void observer_opened(const char *path)
 {
     const char *word;
@@ -36,7 +36,7 @@ void observer_opened(const char *path)
         observer_phase = !strcmp(last_part(word), last_part(path));
 }
 
-/* The value of a variable, which is given with its `=`; null if it is not set. */
+/* The value of a variable, or NULL if it is not set; `name` ends with `=`. */
 static const char *value_of(const char *name)
 {
     char **variable;
@@ -55,7 +55,7 @@ static long exe(char *room)
     return length;
 }
 
-/* The first records of a process, before any other. Needs the lock. */
+/* Add the first records of a process. Needs the lock of the log. */
 void observer_compose_start(void)
 {
     static char path[PATH_MAX];
@@ -77,7 +77,7 @@ static void add_object(const char *name, const char *file)
     struct stat status;
 
     if (raw_stat(file, &status) < 0) {
-        ADD('m', name, 0, 0, 0, 0, 0, 0);  /* no file has this signature */
+        ADD('m', name, 0, 0, 0, 0, 0, 0);  /* a signature that no file has */
         return;
     }
     if (!inode_of_exe) {
@@ -103,10 +103,10 @@ static int is_loaded(const struct dl_phdr_info *object, const ElfW(Phdr) *inner)
     return 0;
 }
 
-/* Go programs make system calls directly, even if they are linked with the C library. A note's name identifies them. */
+/* Whether a note says that an object was compiled by Go, whose programs make system calls past the C library. */
 static int is_of_go(const struct dl_phdr_info *object)
 {
-    static const char name[] = "\0\0\0Go\0"; /* after the first byte of the note's type */
+    static const char name[] = "\0\0\0Go\0"; /* the end of the note's type, and its name */
     int at;
 
     for (at = 0; at < object->dlpi_phnum; at++) {
@@ -124,16 +124,17 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
     (void)context;
     if (is_of_go(object))
         observer_lose("system calls were made past the C library");
-    /* The program's name is empty; the vDSO's has no slash. */
+    /* Skips the program, whose name is empty, the vDSO, whose name has no slash, and the observer. */
     if (object->dlpi_name && strchr(object->dlpi_name, '/') && object->dlpi_addr != (uintptr_t)&__ehdr_start)
         add_object(object->dlpi_name, object->dlpi_name);
     return 0;
 }
 
-/* Without the log's lock: the loader holds its own while it runs constructors, which may call wrappers. */
+/* Call this without the log's lock, since it takes the loader's lock, which the loader holds while it runs
+   constructors. These may call wrappers that wait for the log's lock. */
 void observer_objects(void)
 {
-    /* After fork, the child's copy of the loader's lock may be held forever by a thread of its parent. */
+    /* Not in a forked child: a thread of its parent may have held the loader's lock, which then is never released. */
     if (raw_getpid() == observer_first_pid)
         dl_iterate_phdr(visit_object, NULL);
 }
@@ -156,8 +157,8 @@ static void at_exit(int status, void *context)
     observer_end(status);
 }
 
-/* on_exit rather than a destructor, since it gets the status. Registered before the loader registers itself, it runs
-   after the destructors of all objects. */
+/* Uses on_exit instead of a destructor, since it gets the exit status. It is registered before the loader's own
+   handler, and therefore runs after the destructors of all objects. */
 __attribute__((constructor)) static void start(int count, char **arguments)
 {
     static char program[PATH_MAX];

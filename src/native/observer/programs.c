@@ -12,8 +12,8 @@
 
 extern char **environ;
 
-/* Search PATH for a program and record each place, since the C library's own search is not observed. The result is in
-   `room`, or the name itself. */
+/* Search PATH for a program and record each lookup, since the C library's own search is not observed. Returns the path,
+   in `room`, or the name itself if nothing was found. */
 static const char *find_program(const char *name, char *room)
 {
     const char *directories = NULL, *end;
@@ -128,7 +128,7 @@ static void after_spawn(const char *path, int error, long child)
 SPAWN(posix_spawn, file)
 SPAWN(posix_spawnp, find_program(file, room))
 
-/* Opened by the child before it executes another program, inside the C library. */
+/* The child opens this file inside the C library, unobserved, before it executes the program. */
 int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int descriptor, const char *path, int flags,
                                      mode_t mode)
 {
@@ -175,8 +175,8 @@ static pid_t forked(long child)
     return (pid_t)child;
 }
 
-/* What is collected is written before, by the handlers that process.c registered. vfork returns twice and cannot be
-   wrapped; its child is observed when it executes a program. */
+/* The handlers that process.c registers write the collected records before a fork. vfork cannot be wrapped, since it
+   returns twice; its child is observed when it executes a program. */
 pid_t fork(void)
 {
     REAL(fork, -1)
@@ -227,8 +227,9 @@ static void before_load(const char *name, int is_apart)
         ADD('a', name, -raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0), F_OK);
 }
 
-/* The search for a name, and `$ORIGIN`, depend on the caller: the call below must be a jump, so that the C library sees
-   our caller's address. gcc compiles a call at the end of a function so. */
+/* For the search for a name, and for `$ORIGIN`, the C library looks at the address to which it will return. This must
+   be in the program, not in the observer, so the call below must become a jump, to which gcc compiles a call at the end
+   of a function. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define JUMP __attribute__((musttail))

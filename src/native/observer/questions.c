@@ -1,4 +1,4 @@
-/* Queries of variables, the clock, the machine and the source of randomness. */
+/* Queries of environment variables, the clock, the machine and random numbers. */
 
 #include "observer.h"
 
@@ -25,7 +25,7 @@ static void asked(const char *question)
     errno = kept;
 }
 
-/* All clocks but those that count from the start of the machine, a process or a thread. */
+/* Whether a clock shows the date: all do but those that count from the start of the machine, a process or a thread. */
 static int tells_time(clockid_t clock)
 {
     return !((clock >= 1 && clock <= 4) || clock == 6 || clock == 7 || clock == 9);

@@ -1,4 +1,4 @@
-/* Ways past the other wrappers: syscall(2), sockets, another root, and names that the C library keeps. */
+/* Calls that would bypass the other wrappers: syscall(2), sockets, changes of what paths mean, and shared memory. */
 
 #include "observer.h"
 
@@ -9,7 +9,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 
-/* System calls from which nothing is learned about files, the clock or the machine. */
+/* Whether a system call tells the program nothing about files, the clock or the machine. */
 static int is_harmless(long number)
 {
     static const short harmless[] = {
@@ -42,7 +42,7 @@ static int is_harmless(long number)
     return 0;
 }
 
-/* The query that a system call makes, or null. */
+/* The name of the query that a system call makes, or NULL. */
 static const char *question_of(long number)
 {
     switch (number) {
@@ -61,7 +61,7 @@ static const char *question_of(long number)
 #define PATH(at) ((const char *)a[at])
 #define MODE(type, at, field) (error ? 0 : (long)((struct type *)a[at])->field)
 
-/* Record a lookup that 64-bit ARM has only in its newer form; false if it is none. */
+/* Record a lookup by an old system call, which 64-bit ARM does not have; returns 0 for other calls. */
 static int looks_up_as_before(long number, const long *a, int error, int descriptor)
 {
     switch (number) {
@@ -76,7 +76,7 @@ static int looks_up_as_before(long number, const long *a, int error, int descrip
     }
 }
 
-/* Record a lookup by its number; false if it is none. */
+/* Record a system call that looks up a path; returns 0 for other calls. */
 static int looks_up(long number, const long *a, long result)
 {
     int error = result < 0 ? (int)-result : 0, descriptor = result < 0 ? -1 : (int)result;
@@ -147,7 +147,7 @@ CONNECTS(getaddrinfo,
 RESOLVES(gethostbyname, (const char *name), (name))
 RESOLVES(gethostbyname2, (const char *name, int family), (name, family))
 
-/* Calls that change what paths mean, name files without paths, or make processes that do not report. */
+/* Calls that change what paths mean, open files without paths, or create processes that are not observed. */
 #define CHANGES(name, number, parameters, arguments) \
     BEFORE(ADD_WORD('k', "", number), int, -1, name, parameters, arguments)
 
@@ -184,13 +184,13 @@ int chdir(const char *path)
     int error = (int)-raw_call(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0);
 
     if (error != EFAULT)
-        ADD('r', path, error); /* before the call, after which paths count from elsewhere; it shows where links lead */
+        ADD('r', path, error); /* recorded before the call, after which relative paths start elsewhere */
     observer_has_moved = 1;
     return real(path);
 }
 
 BEFORE(observer_has_moved = 1, int, -1, fchdir, (int descriptor), (descriptor))
 
-/* The name of an object that is no file: its content comes from other programs. */
+/* Shared memory, which is not a file, and whose content comes from other programs. */
 BEFORE(observer_add('g', NO_PATH, path, 0, NULL), int, -1, shm_open, (const char *path, int flags, mode_t mode),
        (path, flags, mode))

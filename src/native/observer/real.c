@@ -1,9 +1,10 @@
-/* Where the functions are that the observer wraps: their addresses are read from the tables of the loaded objects.
+/* Finds the functions that the observer wraps, by reading the symbol tables of the loaded objects.
 
-   dlsym(3) is no help here. Before glibc 2.34 it may allocate, the allocator of a tool may call a function that is
-   wrapped, and so begin again: cicc, which has an allocator of its own, crashed in that circle. dlsym also takes the
-   loader's lock, which another thread may have held when this process was forked, and changes what dlerror(3) says.
-   Reading the tables allocates nothing and takes no lock: the C library stands early in the list and never leaves. */
+   dlsym(3) cannot be used. Before glibc 2.34, it may allocate memory, and the allocator of a tool may call a wrapped
+   function, which calls dlsym again: cicc, which has its own allocator, crashed in this recursion. dlsym also takes the
+   loader's lock, which another thread may have held when this process was forked, and changes what dlerror(3) returns.
+   Reading the tables allocates nothing and needs no lock, since the C library is early in the list of objects and is
+   never unloaded. */
 
 #include "observer.h"
 
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define HIDDEN 0x8000  /* in a symbol's version: not the default one */
+#define HIDDEN 0x8000  /* flag in a symbol's version: it is not the default version */
 
 #if defined(__x86_64__)
 #define RESOLVE(address) ((void *(*)(void))(address))()
@@ -26,7 +27,7 @@ struct tables {
     const ElfW(Half) *versions;
 };
 
-/* glibc has added the object's address to these pointers; other C libraries have not. */
+/* glibc has added the object's load address to these pointers; other C libraries have not. */
 static const void *table_at(const struct link_map *object, const ElfW(Dyn) *entry)
 {
     ElfW(Addr) address = entry->d_un.d_ptr;
@@ -61,8 +62,8 @@ static uint32_t hash_of(const char *name)
     return value;
 }
 
-/* The function of this name in one object, or null. A hidden version, such as __secure_getenv's for old programs, is
-   taken if there is no other. */
+/* The function of this name in one object, or NULL. A hidden version, such as that of __secure_getenv for old programs,
+   is returned only if there is no other. */
 static void *find_in(const struct link_map *object, const char *name, uint32_t wanted)
 {
     struct tables at = tables_of(object);

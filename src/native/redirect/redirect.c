@@ -1,11 +1,11 @@
-/* Preloaded into an nvcc that is a script (launcher/script.c), and so into what the script starts: a process that
-   executes nvcc, a compiled program, executes the nvccache next to this library instead, with that nvcc as its first
-   argument:
+/* This library is preloaded into an nvcc that is a script (launcher/script.c), and thus into the programs that the
+   script starts. If one of them executes an nvcc that is a compiled program, it executes the nvccache next to this
+   library instead, with that nvcc as its first argument:
 
        execve("/cuda/bin/nvcc", {"nvcc", "-c", ...})  ->  execve(".../nvccache", {CALLED_BY_SCRIPT, "/cuda/bin/nvcc", "-c", ...})
 
-   Everything else passes through. A child of vfork shares its parent's memory, so nothing is allocated. If nvccache
-   cannot be executed, nvcc is. */
+   All other programs are executed unchanged; so is nvcc if nvccache cannot be executed. Nothing is allocated, since a
+   child of vfork shares its parent's memory. */
 
 #include "../observer/real.c"
 
@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-static char nvccache[PATH_MAX]; /* empty where nothing is to be redirected */
+static char nvccache[PATH_MAX]; /* empty if nothing must be redirected */
 
 static const char *name_of(const char *path)
 {
@@ -34,17 +34,17 @@ __attribute__((constructor)) static void find_nvccache(void)
     char program[PATH_MAX] = "";
 
     raw_readlink("/proc/self/exe", program, sizeof program - 1);
-    if (!strncmp(name_of(program), "nvccache", 8)) /* it runs the nvcc that it is given */
+    if (!strncmp(name_of(program), "nvccache", 8)) /* nvccache itself must run the nvcc that it is given */
         return;
     while (object && object->l_ld != _DYNAMIC)
         object = object->l_next;
     if (object && strlen(object->l_name) < sizeof nvccache) {
         strcpy(nvccache, object->l_name);
-        strcpy(nvccache + (name_of(nvccache) - nvccache), "nvccache"); /* shorter than the library's name */
+        strcpy(nvccache + (name_of(nvccache) - nvccache), "nvccache"); /* fits, since the library's name is longer */
     }
 }
 
-/* The program that a name leads to on PATH, in `room`; or the name itself. */
+/* The path of the program that a name leads to on PATH, in `room`; or the name itself. */
 static const char *find_program(const char *name, char *const *variables, char *room)
 {
     const char *directories = "/bin:/usr/bin", *end;
@@ -89,8 +89,8 @@ static int is_compiled(const char *path)
     return !memcmp(magic, "\177ELF", 4);
 }
 
-/* The nvcc that nvccache is to run instead of this program, or null. nvcc finds its toolkit by argv[0], a name on PATH
-   or a path, which must lead to the program itself. */
+/* The nvcc that nvccache must run if it is executed instead of this program; NULL if the program is not to be
+   redirected. nvcc finds its toolkit by argv[0], so this name or path must lead to the program itself. */
 static const char *nvcc_of(const char *path, char *const *words, char *const *variables)
 {
     struct stat program, named;
@@ -117,7 +117,7 @@ static size_t count_of(char *const *words)
     return count;
 }
 
-/* In a function with `words` and `variables`: the words of nvccache, if `path` is an nvcc to redirect. */
+/* For functions with `words` and `variables`: if `path` is an nvcc to redirect, `changed` is the argv of nvccache. */
 #define REDIRECT(path) \
     const char *nvcc = nvcc_of(path, words, variables); \
     size_t size = nvcc ? count_of(words) * sizeof *words : 0; \
@@ -125,7 +125,7 @@ static size_t count_of(char *const *words)
     changed[0] = CALLED_BY_SCRIPT; \
     changed[1] = (char *)(uintptr_t)nvcc; \
     if (nvcc) \
-        memcpy(changed + 2, words + 1, size); /* with the null at the end */
+        memcpy(changed + 2, words + 1, size); /* with the NULL at the end */
 
 int execve(const char *path, char *const *words, char *const *variables)
 {

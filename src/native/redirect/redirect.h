@@ -1,4 +1,4 @@
-/* What the launcher and the library that it preloads into scripts share. */
+/* Definitions that the launcher shares with the library that it preloads into scripts. */
 
 #ifndef REDIRECT_H
 #define REDIRECT_H
