@@ -6,7 +6,9 @@ and the paths in records are the same in every checkout.
 
 The base directory contains checkouts. The checkout of a call is the subdirectory that contains its working
 directory, or the base directory itself if that has a `.git`. With NVCCACHE_BASE_DIR=auto, the checkout is the
-outermost directory with a `.git` that contains the working directory. Part of the hot path.
+outermost directory with a `.git` that contains the working directory.
+
+If a base directory is set, direct hits load this module, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -72,8 +74,8 @@ def _tokens(argument: Argument, bases: tuple[str, str], cwd: str) -> tuple[str, 
 def _relative(path: str, bases: tuple[str, str], cwd: str) -> str:
     """The path relative to the working directory if it is below a base; otherwise the path itself.
 
-    Only the directories that both have in common are replaced. The rest of the path stays as typed, so that
-    links in it, and `..` after a link, lead to the same places as before.
+    Only the leading directories that the path shares with the working directory are replaced. The rest of the
+    path stays as typed, so that links in it, and `..` after a link, lead to the same places as before.
     """
     for base in bases:
         if _is_below(path, base):

@@ -9,8 +9,9 @@ scopes, each with its own key. They are tried in this order:
     same_directory  the working directory of the recorded call
 
 Each scope has a second key, which also contains the names of the outputs, for calls whose results depend on
-these names (see module_id.py). record_call.py chooses the key of a new record. A result does not name its
-products: the role of each is its index among the outputs of the call (output_names.py). Part of the hot path.
+these names (see module_id.py). record_call.py chooses the key of a new record. In a result, the role of a
+product is its index among the outputs of the call (output_names.py). Direct hits load this module, so it is
+part of the hot path.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY = "below_base", "any_directory", "same_directory"
-SAME_OUTPUTS = " with outputs"  # suffix of a scope
+SAME_OUTPUTS = " with outputs"  # added to a scope if its key contains the names of outputs
 # These options are not part of a key: they name outputs or say how nvcc runs, and do not affect any content.
 _OUTPUT_OPTIONS = frozenset(
     [
@@ -76,13 +77,13 @@ def components_of(request: Request, scope: str) -> list[KeyComponent]:
     if scope.startswith(SAME_DIRECTORY):
         components.append(("directory", (cwd, pwd)))
     else:
-        # Compilers write the directory's name as in PWD. Prefix maps may not match that name.
+        # Compilers write the working directory's name as in PWD, which prefix maps may not match.
         components.append(("directory by another name", ("yes" if pwd not in ("", cwd) else "no",)))
     if scope.endswith(SAME_OUTPUTS):
         components.append(("outputs", given))
         places = tuple(os.path.relpath(name, cwd) if name else "" for name in given)
         components.append(("places of outputs", places))
-        if checkout:  # module ids contain these paths
+        if checkout:  # module ids contain these paths of sources
             sources = [os.path.relpath(name, checkout) for name in invocation.inputs]
             components.append(("places of sources", tuple(sources)))
     return components
@@ -99,10 +100,10 @@ def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[
 
 
 def _with_effect_of_maps(options: str, cwd: str, checkout: str) -> str:
-    """The options; each prefix map is followed by the part of the working directory that it leaves unchanged.
+    """The options; each prefix map is followed by what remains of the working directory after the prefix.
 
-    A path in the checkout becomes relative, so that the key does not differ between checkouts. A map such as
-    `-ffile-prefix-map=/base/one=.` names the checkout only to keep its path out of the outputs.
+    A map such as `-ffile-prefix-map=/base/one=.` keeps the checkout's path out of the outputs. Its own path
+    becomes relative here, so that the key does not differ between checkouts.
     """
     shown, *maps = options.split(_PREFIX_MAP)
     for old, equals, new in (text.partition("=") for text in maps):
@@ -140,14 +141,13 @@ def make_lookup_keys(request: Request) -> Iterator[LookupKey]:
 
 
 def make_lookup_key(request: Request, scope: str) -> LookupKey:
-    """The key of a call in this scope."""
     return LookupKey(keys.key_of("call " + scope, components_of(request, scope)), scope)
 
 
 def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:
     """A call's result without the names of its outputs; None if a name does not follow from the command line.
 
-    `listed` has the names in the depfile, each with whether it is a system header.
+    `listed` has the names in the depfile, and for each whether it is a system header.
     """
     names = output_names.outputs_of(invocation)
     destinations = [destination for destination, _, _ in answer.products]

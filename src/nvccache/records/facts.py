@@ -1,9 +1,9 @@
 """The facts of an input record: dependencies other than file contents and directory entries.
 
-FACTS has an element for each kind of fact. It says how an input record stores facts of this kind, how they
-are compared with the current state, and what `nvccache explain` prints if one has changed. To add a kind, add
-an element of FACTS or, if it is about the machine, a topic; then record it where stages are observed
-(docs/development/extending.md). Part of the hot path.
+Each element of FACTS describes a kind of fact: how an input record stores such facts, how they are compared
+with the current state, and what `nvccache explain` prints if one has changed. To add a kind, add an element
+of FACTS or, if it is about the machine, a topic; then record it where stages are observed
+(docs/development/extending.md). Direct hits load this module, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
 
-# Topics: what a tool can ask the machine. Records contain digests of the answers. Only LIBRARIES needs a
+# Topics: what tools can query about the machine. A record has a digest of each answer. Only LIBRARIES has a
 # subject.
 HOST = "host"  # the machine's name, kernel and number of processors
 NATIVE = "native"  # the processor's model and all its features
@@ -50,7 +50,7 @@ _loader_caches: dict[Signature | None, bytes] = {}  # contents of ld.so.cache, s
 # Fields of /proc/self/status that child processes inherit.
 _STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 _CPUINFO = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
-# Contains the processor's vendor, family, model and features. Reading it is fast even with many cores.
+# This file contains the processor's vendor, family, model and features. It is short even with many cores.
 _PROCESSOR_ALIAS = "/sys/devices/system/cpu/modalias"
 # The features by which glibc 2.28 to 2.42 choose functions of libm (all ifuncs in
 # sysdeps/x86_64/fpu/multiarch), with the numbers that the kernel gives these features (cpufeatures.h).
@@ -59,7 +59,7 @@ _LAST_KNOWN_GLIBC = [2, 42]
 
 
 class Difference:
-    """A change since an input record was made: a word for `sentence`, and the path or name that changed."""
+    """A change since an input record was made: a word (see `sentence`), and the path or name that changed."""
 
     __slots__ = ("path", "what")
 
@@ -71,8 +71,7 @@ class Difference:
 class CurrentState:
     """The current state of files, environment and machine, with which input records are compared.
 
-    It looks at each file only once. Two states share what they know about files if one gets the other as
-    `files`.
+    Each file is checked only once. With an earlier state as `files`, both share what they know about files.
     """
 
     __slots__ = (
@@ -123,14 +122,14 @@ class CurrentState:
         return self._links[path]
 
     def answer(self, topic: str, subject: str) -> str:
-        """The digest of the machine's current answer; see the function `answer` below."""
+        """The digest of what the machine now answers; see the function `answer` below."""
         question = topic, subject
         if question not in self._answers:
             self._answers[question] = answer(topic, subject, self.environ)
         return self._answers[question]
 
     def learn(self, path: str, digest: str) -> None:
-        """Remember the current digest of a file, so that the file is not read."""
+        """Remember the current digest of a file, so that the file need not be read."""
         self._digests[path] = digest
 
     def digest(self, path: str) -> str:
@@ -261,9 +260,9 @@ def sentence(what: str) -> str:
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
-    """The digest of the machine's current answer; empty if the topic is unknown or there is no answer.
+    """The digest of what the machine now answers; empty if the topic is unknown or there is no answer.
 
-    The launcher does not compare answers: for replays, most of them count as unchanged until a reboot.
+    The launcher does not compare these digests. Most answers cannot change before the machine reboots.
 
     The subject may come from a damaged record or from a remote, so it must not decide which file is read.
     """
@@ -344,7 +343,7 @@ def describe_processor() -> str:
 def processor_class() -> str:
     """The version of the C library, and the processor's features by which its libm chooses functions.
 
-    Which features these are is known only for x86 and glibc up to 2.42. Otherwise, the text describes the
+    These features are only known for x86 and glibc up to 2.42. In other cases, the text describes the
     processor in full, in several lines.
     """
     try:

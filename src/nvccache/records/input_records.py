@@ -4,8 +4,8 @@ It contains the digests of the files that the command read. It contains the name
 in directories, whether they existed or not, because a header that is created there might be found first. All
 other inputs, such as the targets of symbolic links, environment variables and dates, are facts (facts.py).
 
-Stat signatures are only hints: while the signature of a file matches, the file is not read again. Part of the
-hot path.
+Stat signatures only save time: while the signature of a file is the same, the file is not read again. Direct
+hits load this module, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class InputRecord:
         self.directories: list[str] = []
         # If the signature of a directory is UNKNOWN, each name that was looked up in it is checked.
         self.directory_signatures: list[Signature] = []
-        self.names: list[list[str]] = []  # for each directory; each name follows its state (presence.py)
+        self.names: list[list[str]] = []  # those in each directory, each after its state (presence.py)
         self.search_path = ""  # the value of PATH when programs were searched
         self.reader = presence.user_and_groups()  # the user and groups of the process that read the files
         self.cache_signatures: list[Signature] = []  # those of `caches`; only replay records contain them
@@ -165,7 +165,7 @@ def decode(record: bytes) -> InputRecord:
 
 
 def key_of(front_key: str, record: bytes) -> str:
-    """The key of an entry, made from its front key and from its encoded inputs without their hints."""
+    """The key of an entry, made from its front key and its inputs, without their signatures and reader."""
     fields = _RECORD.sections_of(record)
     fields |= {"signatures": b"", "other": _without_reader(fields["other"])}
     inputs = [(name, (content,)) for name, content in fields.items()]
@@ -177,7 +177,7 @@ def without_hints(record: bytes) -> bytes:
 
     Raises ValueError if the record is damaged, or names so many files that checking them would take long.
     """
-    fields = _RECORD.sections_of(record)  # decoding a large record would take longer
+    fields = _RECORD.sections_of(record)  # not decoded, as that would take long for a large record
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
     if len(record) > _LARGEST or max(files, directories) > _MOST_FILES:
@@ -202,7 +202,7 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
 def forget_parents_of(directory: str, input_record: InputRecord) -> None:
     """Remove a directory and its parents from the names that were looked up.
 
-    Meant for the working directory: it exists in each call, but has another name in each checkout.
+    It is meant for the working directory, which exists in each call, but has another name in each checkout.
     """
     for index, above in enumerate(input_record.directories):
         below = directory.removeprefix(above.rstrip("/") + "/")
@@ -214,8 +214,8 @@ def forget_parents_of(directory: str, input_record: InputRecord) -> None:
 def follows_directory(input_record: InputRecord) -> bool:
     """Whether the same command might read other files in another working directory.
 
-    It might if it found a file by a relative name, or if it found something by an absolute name in a place
-    that it also found by a relative name.
+    The command might do so if it found a file by a relative name, or if it found something by an absolute
+    name in a place to which a relative name leads as well.
     """
     for directory, names in zip(input_record.directories, input_record.names, strict=True):
         if _is_relative(directory) and any(name[0] not in (ABSENT, FOLDER) for name in names):
@@ -247,7 +247,7 @@ def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Ite
     """
     within, excepted = tuple({f"{place}/" for place in places}), set(searched)
     names = zip(input_record.directories, input_record.names, strict=True)
-    own = os.getcwd() + "/"  # does not count, since shells look it up by $PWD
+    own = os.getcwd() + "/"  # its own path does not count, since shells look up $PWD
     looked_in = [
         directory
         for directory, looked_up in names
@@ -297,7 +297,7 @@ def signature_of_directory(
 
 
 def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
-    """The changes since the recording. Nothing is checked after the last one that the caller requests."""
+    """The changes since the recording. Each is searched only when the caller requests the next one."""
     yield from _changed_facts(ENVIRONMENT_FACTS, input_record, now)
     yield from _changed_directories(input_record, now)
     yield from _changed_files(input_record, now)
@@ -382,7 +382,7 @@ def _changed_names(directory: str, names: Iterable[str], now: CurrentState) -> I
 
 
 def _unreadable_paths(input_record: InputRecord, now: CurrentState) -> list[Difference]:
-    """The paths that this process may not read, if another user recorded them: signatures do not tell."""
+    """The paths that this process may not read. They are only checked if another user recorded them."""
     if input_record.reader == presence.user_and_groups():
         return []
     wanted = [

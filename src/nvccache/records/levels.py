@@ -1,7 +1,7 @@
 """Answers a parsed call from a record, without starting a process: a direct hit, the cache's second level.
 
-The first level is a replay, which the launcher tries before it starts Python (replay.py). Part of the hot
-path: a direct hit takes as long as importing and running this module and what it imports.
+The first level is a replay, which the launcher tries before it starts Python (replay.py). This module is part
+of the hot path: a direct hit takes as long as importing and running it and what it imports.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _answer_parsed(
     record.take_signatures(entry.input_record, now)
     replay.add_of_process(request, entry.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
-        # After an edit, the next call needs the entries of stages from which this record was made. So mark
-        # them, too. The launcher does not mark them: if a replay record is stale, it starts Python instead.
+        # After an edit, the next call needs the results of stages from which this record was made. So mark
+        # them, too. If a replay record is stale, the launcher starts Python, so that this is done.
         cache.mark_used(entry.result.basis)
     return answer
 
@@ -102,8 +102,8 @@ def _can_be_written(has_output: bool, has_messages: bool) -> bool:
 
 
 def _account_for_added(cache: Store, config: Config) -> None:
-    """Keep the cache within its size limit, but only on some hits, since taking the lock outlasts a hit."""
-    # Not the pid: if each compile runs in a new container, all calls may have the same one.
+    """Keep the cache within its size limit. Only some hits do so, since locking takes longer than a hit."""
+    # A random byte is used, since all calls may have the same pid if each runs in a new container.
     if cache.added and os.urandom(1)[0] % _SAMPLE == 0:
         from nvccache.store import eviction
 

@@ -1,9 +1,10 @@
-"""Derives the names of a call's outputs: to answer a call from a record, nvccache writes no other files.
+"""Derives the names of a call's outputs, the only files that nvccache writes to answer it from a record.
 
-The names follow from the command line by nvcc's rules. They are never taken from a record, because that may
-come from a remote: it only contains indices into the names derived here. A call cannot be recorded if nvcc
-names its outputs by other rules. Replay records never leave the cache directory, and each is for one command
-line, working directory and environment, so they contain the names themselves. Part of the hot path.
+The names follow from the command line by nvcc's rules. Records contain only indices into the list of these
+names, because a record may come from a remote. A call cannot be recorded if nvcc names its outputs by rules
+that are not implemented here. Replay records contain the names themselves: they never leave the cache
+directory, and each is for one command line, working directory and environment. Direct hits load this module,
+so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ EXTENSIONS = {
 
 
 class Outputs:
-    """The files that a call writes."""
-
     __slots__ = ("are_objects", "dependency_file", "products")
 
     def __init__(self, products: list[str], dependency_file: str, are_objects: bool) -> None:
@@ -60,7 +59,7 @@ def outputs_of(invocation: Invocation) -> Outputs | None:
     if invocation.is_query:
         products = [invocation.output or STANDARD_OUTPUT]
     elif mode == "link":
-        products = []  # no call records a linked program
+        products = []  # the linked program is not recorded
     elif mode == "device-link":
         extension = next(
             (EXTENSIONS[name] for name in ("cubin", "fatbin") if name in invocation.options), ".o"

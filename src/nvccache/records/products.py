@@ -7,8 +7,8 @@ until it is complete, so that nothing remains of it if its process is killed. On
 support O_TMPFILE, such as NFS, it has a temporary name. If overwriting a file fails, the file is removed.
 
 The depfile of -MD and -MMD is generated for each call, because it contains the name of the call's output. Its
-format was compared with that of nvcc 11.8 to 13.5; passes.py decides which files it lists. Part of the hot
-path.
+format was compared with that of nvcc 11.8 to 13.5; passes.py decides which files it lists. Direct hits load
+this module, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ RESTORED, LOST, UNWRITABLE = "restored", "lost", "unwritable"
 
 
 class Product:
-    """A file to write."""
-
     __slots__ = ("content", "destination", "raw_blob", "unlink_first")
 
     def __init__(
@@ -55,7 +53,7 @@ def write_all(products: Sequence[Product]) -> None:
     Raises ValueError for an invalid name, and OSError if a product cannot be written or its destination is
     not a regular file. That product is then unchanged or does not exist.
     """
-    # Signals have to wait, since nothing cleans up after a direct hit.
+    # Signals are blocked, because nothing would clean up after a direct hit that a signal ends.
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         for product in products:
@@ -80,7 +78,7 @@ def _write(product: Product) -> None:
 
 
 def _write_new(product: Product, is_replaced: bool) -> None:
-    """Write a new file, then unlink an existing one. Raises OSError, also if a file is created meanwhile."""
+    """Write a new file; an existing file is unlinked when the new one is complete. Raises OSError."""
     destination, flags, name = product.destination, os.O_RDWR | os.O_CLOEXEC, ""
     try:
         descriptor = os.open(os.path.dirname(destination) or ".", flags | os.O_TMPFILE, 0o666)
@@ -144,7 +142,7 @@ def _clone(source: str, target: int, content: bytes) -> bool:
 
 
 def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes:
-    """The depfile's content. `entered` has the files that the passes read, and which are system headers."""
+    """The depfile's content. `entered` has (file, whether it is a system header) for each file of a pass."""
     wanted = invocation.dependencies
     assert wanted is not None
     # The same file may be entered both as a system header and as another file.
@@ -154,10 +152,10 @@ def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes
 
 
 def target(source: bytes, chosen: str | None, directory: str) -> bytes:
-    """The depfile's target: the value of -MT or -o, or else the name that an object of the source has.
+    """The depfile's target: the value of -MT or -o or, without these, the name of the source's object.
 
-    For `a.cu`, it is `a.o` even with -ptx and -cubin. nvcc puts the value of -odir before it, even if it is
-    an absolute path.
+    For `a.cu`, that is `a.o` even with -ptx and -cubin. The value of -odir is put before the target, even
+    before an absolute path.
     """
     base = os.path.splitext(os.path.basename(source))[0]
     name = base + b".o" if chosen is None else os.fsencode(chosen)
@@ -177,8 +175,8 @@ def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
 def _as_listed(name: bytes) -> bytes:
     """A header's name as nvcc writes it into a depfile.
 
-    nvcc reads the name from a line marker, but does not know the marker's escapes: each backslash becomes a
-    slash, although the marker has two for one, and a quotation mark ends the name.
+    nvcc takes the name from a line marker of the preprocessor, but does not decode its escape sequences: each
+    backslash becomes a slash, so that an escaped one becomes two, and a quotation mark ends the name.
     """
     before_quote, quote, _ = name.partition(b'"')
     return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")
@@ -191,8 +189,8 @@ class Answer:
 
     def __init__(self, result: Result) -> None:
         self.result = result
-        # (destination, digest of the content, whether an existing file is unlinked first). The destination
-        # is STANDARD_OUTPUT for the output of a query that goes there.
+        # (destination, digest of the content, whether an existing file is unlinked first). If a query prints
+        # its output, the destination is STANDARD_OUTPUT.
         self.products: list[tuple[str, str, bool]] = []
         self.dependency_file = ""
         self.rule: bytes | None = None  # the depfile's content; None if the call requests no depfile

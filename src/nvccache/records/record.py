@@ -11,7 +11,8 @@ signatures, the user who could read the files, and `Result.basis`. They are remo
 and ignored when one is received.
 
 An action has several front keys, which differ in how widely a result is shared. The key of the most widely
-shared result is tried first (direct.py for calls, find_stage.py for stages). Part of the hot path.
+shared result is tried first (direct.py for calls, find_stage.py for stages). Direct hits load this module, so
+it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _KIND, _KIND_OF_PRIVATE = "record-1", "private-1"
-_MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, which checkouts in many states use
+_MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, which many different checkouts use
 _MOST_BYTES = 1 << 25  # in a record; the inputs of a TU with 1,600 headers take 300,000 bytes
 _RESULT = sections.Schema(
     "result-2",
@@ -49,8 +50,6 @@ _RESULT = sections.Schema(
 
 
 class Result:
-    """The result of an action, as stored."""
-
     __slots__ = _RESULT.names
 
     def __init__(
@@ -77,7 +76,7 @@ class LookupKey:
 
     def __init__(self, key: str, scope: str = "") -> None:
         self.key = key
-        self.scope = scope  # how widely results are shared: a name that the module of the key defines
+        self.scope = scope  # how widely results are shared; the names are in direct.py and find_stage.py
 
 
 class Entry:
@@ -267,7 +266,7 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
 def _entries(
     parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey, now: CurrentState | None = None
 ) -> Iterator[Entry]:
-    """The decoded entries; if `now` is given, without those for which it knows that a file has changed."""
+    """The decoded entries. If `now` is given, those with files that it knows to have changed are left out."""
     for key, read, encoded_result in parts:
         try:
             if now and input_records.is_outdated(read, now):

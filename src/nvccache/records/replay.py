@@ -9,9 +9,9 @@ argv, some environment variables, and the working and cache directories. The lau
 Python in `-X nvccache-replay=NAME`. If Python computes another name for a call, it writes no replay record.
 Without the native launcher, there are no replay records, only direct hits.
 
-The launcher can check less than Python. So there is no replay record of a call that depends on a directory
-listing, or on user, limits or standard input, or whose settings require more than an answer, such as a log.
-Nor is there one of a query with long output, which would be stored twice.
+The launcher can check less than Python. Calls have no replay record if they depend on a directory listing, or
+behind a wrapper on what the process inherits, or if the settings require more than an answer, such as a log.
+Queries with long output have no replay record either, because their output would be stored twice.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that identify a call, like its command line
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # they locate the cache and the settings file
-MOST_PRODUCTS = 2  # that a replayed call can have, the depfile included
+MOST_PRODUCTS = 2  # calls with more products, the depfile included, are not replayed
 _MOST_OUTPUT = 1 << 18  # bytes on standard output; `nvcc -M` of a TU with 1,600 headers prints half of that
-_MOST_SUMMED = 1 << 23  # bytes of sources that get checksums, for which they are read once more
+_MOST_SUMMED = 1 << 23  # bytes of sources to read once more in order to store their checksums
 _OF_SYSTEM = ("/usr/include", "/usr/lib")  # directories whose headers are seldom touched
 _OF_PROCESS = (facts.HOST, facts.CALLER)  # topics whose answers may change while the machine runs
 
@@ -100,7 +100,7 @@ def add(
     numbers = (os.geteuid(), os.getegid(), *sorted(os.getgroups()))
     try:
         sections = checks.sections(strings)
-    except struct.error:  # a file has a date that somebody has set to a time centuries from now
+    except struct.error:  # somebody has set the date of a file to a time centuries from now
         return False
     sections |= {
         "call": block,
@@ -144,7 +144,7 @@ def _can_be_answered(
     return not (
         UNKNOWN in known
         or len(input_record.cache_signatures) < len(input_record.caches)
-        # PTX from the user can name sources that no tool reads. The launcher would not compare their dates.
+        # PTX from the user can name sources that no tool reads. The launcher could not compare their dates.
         or any(os.path.abspath(path) not in read for path, _ in input_record.dates)
         or input_record.listings
         or any(topic in _OF_PROCESS for topic, _, _ in input_record.machine)
@@ -221,8 +221,8 @@ class _Checks:
     def add_sums(self, nvcc: str) -> None:
         """Add checksums of sources, the last modified first, in case they are touched but not changed.
 
-        Headers of the system and the toolkit get none. Neither do sources whose dates matter, so that the
-        launcher starts Python if they are touched.
+        Headers of the system and of the toolkit get no checksums. Sources whose dates matter get none either,
+        so that the launcher starts Python if they are touched.
         """
         from nvccache.files import keys
 

@@ -17,7 +17,8 @@
     products    struct replay_product, in the order in which they are restored
 
 Sections are aligned to 8 bytes. Numbers have native byte order, because only the machine that wrote a record
-reads it. `src/native/generate_native_header.py` generates the C header. Part of the hot path of direct hits.
+reads it. `src/native/generate_native_header.py` generates the C header. Direct hits load this module to write
+a record, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ SIGNATURE = (
 SIGNED = "".join(code for _, code in SIGNATURE)
 FILE = (
     ("signature", SIGNED),
-    ("sum", f"{SUM}s"),  # checksum to compare if the signature has changed; zeros if no change is allowed
+    ("sum", f"{SUM}s"),  # checksum of the content, for use if the signature has changed; zeros if unknown
     ("name", "I"),  # string
     ("directory", "I"),  # index
 )

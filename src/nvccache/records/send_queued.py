@@ -38,8 +38,8 @@ from nvccache.values import dataclass
 _NICE = 10
 _LINGER_SECONDS = 1.0
 _POLL_SECONDS = 0.1
-_ANSWER_SECONDS = 60.0  # for a request; no call waits for it, and a large object takes long on a slow line
-_STALL_SECONDS = 90.0  # without a finished item until a remote is given up: a request may never end
+_ANSWER_SECONDS = 60.0  # for one request: no call waits for it, and a slow line takes long for a large object
+_STALL_SECONDS = 90.0  # without a finished item until a remote is given up, since a request may never end
 _AT_ONCE = 6  # concurrent requests
 
 
@@ -69,10 +69,7 @@ class Sender:
         return f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"
 
     def send_pending(self) -> bool:
-        """Send until the queue is empty or the remote fails; False if there was nothing to send.
-
-        Raises OSError.
-        """
+        """Send until the queue is empty or the remote fails; False if it was empty before. Raises OSError."""
         uploads.remove_stale(self._root, self._remote.identity)
         is_any = False
         while self.has_more():
@@ -85,7 +82,7 @@ class Sender:
         return is_any
 
     def _send_all(self, items: Sequence[Item]) -> None:
-        """Send items. Remove each from the queue, even if it could not be sent, unless the remote fails."""
+        """Send items until the remote fails. Those that were sent or refused are removed from the queue."""
         if not items or self.fault:
             return
         waiting = deque(items)
@@ -99,7 +96,7 @@ class Sender:
         try:
             self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
             for _ in range(min(_AT_ONCE, len(items))):
-                # A ThreadPool would need /dev/shm. The process does not wait for daemon threads to end.
+                # Not a ThreadPool, which needs /dev/shm. The process can end before daemon threads do.
                 threading.Thread(target=send_waiting, daemon=True).start()
             for _ in items:
                 item, size, error = results.get(timeout=_STALL_SECONDS)
@@ -136,10 +133,7 @@ def _is_of_remote(error: Exception) -> TypeGuard[ServiceError]:
 
 
 def send(item: Item, cache: Store, service: Service) -> int:
-    """Send an item; returns the number of bytes sent, 0 if it is no longer in the cache.
-
-    Raises ServiceError.
-    """
+    """Send an item; returns its bytes, 0 if it is no longer in the cache. Raises ServiceError."""
     body, name = body_of(item, cache), envelope.name_of(*item)
     if body is None:
         return 0
@@ -182,7 +176,7 @@ def main(arguments: list[str]) -> None:
     lock: int | None = int(descriptor)
     with contextlib.suppress(OSError, StoreError):
         while lock is not None:
-            # The next call of a build will queue more, and would have to start another uploader.
+            # Wait a moment: the next call of a build will queue more, and would start another uploader.
             quiet_since = time.monotonic()
             while time.monotonic() < quiet_since + _LINGER_SECONDS and any(
                 not each.fault for each in senders
@@ -191,7 +185,7 @@ def main(arguments: list[str]) -> None:
                     quiet_since = time.monotonic()
                 time.sleep(_POLL_SECONDS)
             flock.release(lock)
-            # A call that queued something while the lock was held has started no uploader, so look once more.
+            # Calls that queued something while the lock was held have started no uploader, so look once more.
             lock = uploads.take_lock(root) if any(each.has_more() for each in senders) else None
     log.write(settings.log, *filter(None, [each.log_line() for each in senders]))
 

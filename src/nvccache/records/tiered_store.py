@@ -1,7 +1,7 @@
 """A cache directory with remotes, which are queried for what the directory lacks.
 
-Not part of the hot path, since it is only used if NVCCACHE_REMOTE is set and the cache directory does not
-answer a call. Remotes are not trusted: a blob that does not match its digest counts as absent, and so does a
+It is only used if NVCCACHE_REMOTE is set and the cache directory does not answer a call, so it is not part of
+the hot path. Remotes are not trusted: a blob that does not match its digest counts as absent, and so does a
 record that cannot be decoded. The package remote/ decides how a remote is queried, and for how long.
 """
 
@@ -42,7 +42,7 @@ class TieredStore(Store):
         self._tier = tier
 
     def has_blob(self, digest: str) -> bool:
-        """Whether a blob is available. A blob on a remote is copied here, since servers delete by age."""
+        """Whether a blob is available. A blob on a remote is copied, since the server may delete it later."""
         return super().has_blob(digest) or self.read_blob(digest) is not None
 
     def read_blob(self, digest: str) -> bytes | None:
@@ -79,7 +79,7 @@ class TieredStore(Store):
                 self._tier.note_broken()
 
     def stop_queries(self) -> None:
-        """Send no more queries and wait for none: the call has to end at once."""
+        """Send no more queries, and do not wait for those in progress, since the call has to end at once."""
         self._tier.close()
 
     def remote_use(self) -> RemoteUse | None:

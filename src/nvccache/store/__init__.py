@@ -1,4 +1,4 @@
 """Owns the cache directory: its layout, safe access, locks, claims on running stages, event log and eviction.
 
-Does not know what records mean.
+It does not know what records mean.
 """

@@ -1,12 +1,13 @@
 """Opens everything in the cache directory. Paths are relative to the directory, such as `locks/usage.lock`.
 
-A cache directory is recognized by nvccache's CACHEDIR.TAG, which also makes backup programs skip it. If a
-directory is empty, or if a cache in it was removed in part, so that only names of nvccache are left, nvccache
-adds the tag. Any other directory is foreign: nothing in it is read, written or removed. Users who may write
-to a cache directory are trusted with its content. But links in it are not followed, and opening never blocks.
+A cache directory is recognized by nvccache's CACHEDIR.TAG, which also makes backup programs skip it. nvccache
+adds the tag to a directory that is empty, or that contains only names of nvccache because a cache was removed
+in part. Any other directory is foreign: nothing in it is read, written or removed. Users who may write to a
+cache directory are trusted with its content. But links in it are not followed, and opening a file never
+blocks.
 
 Only its owner can use a new cache directory. Once the owner has given permissions to a group or to others,
-new files get the same permissions. Does not know what the files mean. Part of the hot path.
+new files get the same permissions. Direct hits load this module, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -38,10 +39,7 @@ class NoCacheError(StoreError):
 
 
 class Directory:
-    """One cache directory. Methods raise OSError unless their docstrings say otherwise.
-
-    For missing files, it is a FileNotFoundError.
-    """
+    """One cache directory. Methods raise OSError, such as FileNotFoundError, unless they say otherwise."""
 
     __slots__ = ("_mode", "path")
 
@@ -65,7 +63,7 @@ class Directory:
         try:
             self._check()
         except FileNotFoundError:
-            return ""  # it will be created
+            return ""  # the first compile will create it
         except ForeignDirectoryError:
             return "foreign_directory"
         except OSError:
@@ -113,7 +111,7 @@ class Directory:
             pass  # the file belongs to another user
 
     def mark_used(self, path: str) -> None:
-        """Mark a file as used without reading it; raises nothing."""
+        """Mark a file as used, without reading it; raises nothing."""
         try:
             descriptor, _ = self.open(path)
         except OSError:
@@ -186,7 +184,7 @@ class Directory:
         """Raise ForeignDirectoryError for a foreign directory, FileNotFoundError if there is no cache yet."""
         if not _has_tag(self.path):
             is_free = _is_free(self.path)
-            if not _has_tag(self.path):  # another call may have claimed it just now
+            if not _has_tag(self.path):  # another call may have added the tag just now
                 if is_free:
                     raise FileNotFoundError(errno.ENOENT, "not a cache yet", self.path)
                 raise ForeignDirectoryError(f"`{self.path}` is not empty and has no {TAG_NAME} of nvccache")

@@ -1,4 +1,4 @@
-"""One line of the event log, which describes a call, and how it is appended without a lock.
+"""A line of the event log: how it describes a call, and how it is appended without a lock.
 
 A line consists of these fields, separated by tabs:
 
@@ -8,11 +8,12 @@ The first three fields of Event are known only when the call ends. For a replay,
 three fields, then the rest of the line, which Python has prepared. Separators in texts are percent-encoded.
 
 Event, StageEvent and RemoteUse are tables: each annotated name is a field, and the type of its default says
-how it is written. If you change a table, change the version in the names of the logs (lines of other versions
-are not read), and that of store.REPLAY, since replay records contain the end of a line. If you change
-StageEvent, change that of store.RECORD as well, since results contain stages.
+how it is written. If you change a table, change the version in the names of the logs, because lines of other
+versions are not read. Also change the version of store.REPLAY, because replay records contain the end of a
+line and, if you change StageEvent, that of store.RECORD, because results contain stages.
 
-Part of the hot path; events.py reads logs, and event_totals.py adds them up.
+events.py reads logs, and event_totals.py adds them up. Direct hits load this module, so it is part of the hot
+path.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 FOLDER = "journal"
 LOG, OLD_LOG = "calls-v12.log", "calls-v12.old.log"
-LARGE = 4 * 1024**2  # bytes of a log, some thousand calls, at which another log is begun
+LARGE = 4 * 1024**2  # bytes at which a log is full; it then has some thousand calls
 PARTS, ITEMS = "\x1f", "\x1e"  # separate the fields of a table inside a field, and the items of a list
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
 LOCAL = "local"  # the value of `where` for a stage that ran on this machine
@@ -95,8 +96,6 @@ def _text(value: Any) -> str:
 
 
 class RemoteUse(Record):
-    """How a call has used remotes."""
-
     asked: int = 0  # the number of objects queried
     found: int = 0
     bytes: int = 0
@@ -105,8 +104,6 @@ class RemoteUse(Record):
 
 
 class StageEvent(Record):
-    """One stage of a call."""
-
     kind: str = ""
     architecture: str = ""
     result: str = RAN  # SHARED if another process ran it
@@ -114,8 +111,8 @@ class StageEvent(Record):
     seconds: float = 0.0  # how long the tool ran, in this call or when the result was made
     slot: int = -1  # the job slot in which it ran, or -1
     where: str = ""  # where it ran: LOCAL, the executor's display name, or empty for a hit
-    away: str = ""  # CACHED, or a key of EXECUTOR_FAULTS: why it ran here although it had been sent away
-    cpu: float = 0.0  # CPU seconds of the tool, 0 if unknown
+    away: str = ""  # CACHED, or why it ran here after it had been sent away: a key of EXECUTOR_FAULTS
+    cpu: float = 0.0  # CPU seconds of the tool; 0 if unknown
 
     def __init__(
         self, kind: str, result: str, seconds: float, architecture: str = "", cpu: float = 0.0
@@ -138,10 +135,8 @@ class StageEvent(Record):
 
 
 class Event(Record):
-    """One call."""
-
     started: float = 0.0  # Unix time
-    seconds: float = 0.0  # from its start to its end
+    seconds: float = 0.0  # from the start to the end of the call
     pid: int = 0
     outcome: str = ""
     reason: str = ""  # why the call was bypassed, or empty
@@ -152,7 +147,7 @@ class Event(Record):
     details: Sequence[str] = ()  # further causes
     store_fault: str = ""  # a word of outcomes.STORE_FAULTS, or empty
     tool_saved: float = 0.0  # CPU seconds of the tools that did not have to run
-    overhead: float = 0.0  # CPU seconds of nvccache itself; for a replay 0, so use `seconds` there
+    overhead: float = 0.0  # CPU seconds of nvccache itself; always 0 for a replay: use `seconds`
     remote: RemoteUse | None = None  # None if no remote was queried
 
     def __init__(self, outcome: str = "", reason: str = "", started: float = 0.0) -> None:
@@ -179,7 +174,7 @@ _READERS: dict[type, Callable[[str], Any]] = {
 
 
 def append(cache: str | Directory, event: Event) -> bool:
-    """Append the event of one call to the log; returns whether the log has become large. Ignores errors.
+    """Append the event of one call to the log; returns whether the log is full. Ignores errors.
 
     Only users who can write to the cache may read the log, because it names what was compiled.
     """
@@ -203,7 +198,7 @@ def format_line(event: Event) -> bytes:
 
 
 def end_of_line(event: Event) -> str:
-    """The line without its first fields, which are known only when the call ends."""
+    """The line of an event, without the first fields, which are known only when the call ends."""
     # These texts may come from a record of a remote, so they must not end the field or the line.
     replayed = (text for text in event.replayed if "\t" not in text and "\n" not in text)
     stages = [*map(_text, event.stages), *replayed]

@@ -3,10 +3,10 @@
     $NVCCACHE_DIR/journal/
       totals-v4.json         the totals of the logs before the last two, and since when calls are counted
 
-There are two logs, the current and the old one. A call that finds the current log too large first adds the
-old one, to which nobody writes any more, to the file of totals. Then it renames the current log, which
-replaces the old one. If it is killed between the two steps, the calls in the old log are counted twice.
-Readers add both logs to the totals, and write nothing.
+There are two logs, the current one and an old one, to which no call writes any more. A call that finds the
+current log full adds the old log to the file of totals. Then it renames the current log, which thus replaces
+the old one. If the call is killed between these steps, the calls in the old log are counted twice. Readers
+add both logs to the totals, and write nothing.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
 
 
 def fold(cache: str | Directory) -> None:
-    """If the log is large, add the old log to the totals, and replace the old log by the current one.
+    """If the log is full, add the old log to the totals, and replace the old log by the current one.
 
     Does nothing if another process is doing so. Raises nothing.
     """
@@ -121,7 +121,6 @@ def _current(root: Directory) -> _Stored:
 
 
 def _totals_of_event(event: Event) -> Totals:
-    """What one call adds to the totals."""
     stages: Totals = {}
     executor: Totals = {"reasons": {}}
     for stage in event.stages:

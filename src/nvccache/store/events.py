@@ -4,7 +4,7 @@
       calls-v12.log          one line per call (event_line.py)
       calls-v12.old.log      the log before it, renamed when it reached 4 MiB
 
-Also groups calls into builds. Lines that are incomplete or malformed are skipped.
+This module also groups calls into builds. It skips lines that are incomplete or malformed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def builds(calls: Iterable[Event]) -> list[list[Event]]:
     groups: list[list[Event]] = []
     products: set[str] = set()
     over = 0.0  # the latest end of a call so far
-    # Leaves out calls that ran while a clock was far ahead: they would always belong to the latest build.
+    # Calls that ran while a clock was far ahead are left out. They would always belong to the latest build.
     past = (call for call in calls if call.started <= time.time() + _AHEAD_SECONDS)
     for call in sorted(past, key=lambda call: (call.started, call.ended)):
         if not groups or call.started > over + _PAUSE_SECONDS or call.product in products:

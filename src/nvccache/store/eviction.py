@@ -1,4 +1,4 @@
-"""LRU eviction to the size limit, `nvccache clean`, and the running count of the bytes in the buckets.
+"""Evicts the least recently used files, for the size limit or `nvccache clean`, and counts bytes in buckets.
 
     $NVCCACHE_DIR/journal/usage-v5    next shard to count, time of the last count, bytes of each shard
 
@@ -6,9 +6,9 @@ A shard consists of the files in all buckets whose names begin with the same hex
 stores something adds its bytes to the count. In addition, the shards are counted again one after the other.
 This corrects a count that is missing or damaged, or to which a killed call has not added its bytes.
 
-Does not know what the files mean. Any of them may be removed, since a missing file counts as a miss and is
-made again. Only files with names that nvccache gives are counted and removed; they may be in buckets of other
-versions. Meanwhile, only the count is locked, and calls can read and write files.
+Any file may be removed, because a missing file counts as a miss and is made again. Only files with names that
+nvccache gives are counted and removed, those in buckets of other versions included. During eviction, only the
+count is locked, so that calls can read and write files.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ USAGE = f"{JOURNAL}/usage-v5"
 SHARDS = "0123456789abcdef"
 _LOCK, _LOCK_SECONDS = "usage", 0.1
 BUCKET = r"[a-z]+(?:-[a-z]+)*-v\d{1,4}"
-_KEY = r"(?:[0-9a-f]{32}){1,2}"  # names of temporary files and claims look the same
+_KEY = r"(?:[0-9a-f]{32}){1,2}"  # also matches the names of temporary files and of claims
 ENTRY = rf"{_KEY}(?:\{store.COMPRESSED})?"
 _LEAST_SHARE = 0.1  # the least part of a shard to evict at a time, so that not every call has to evict
-_EVICTION_SECONDS = 0.05  # after which a call evicts from no further shard
-_STALE_SECONDS = 24 * 3600  # after which a temporary file counts as abandoned
-_RECOUNT_SECONDS = 60  # from the count of one shard to that of the next
+_EVICTION_SECONDS = 0.05  # a call that has evicted for this time leaves the other shards to later calls
+_STALE_SECONDS = 24 * 3600  # a temporary file of this age counts as abandoned
+_RECOUNT_SECONDS = 60  # how long after one shard the next one is counted
 _AHEAD_SECONDS = 3600  # how far dates of a file server may be in the future
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number of files in buckets, and their bytes."""
+    """The number of some files, and the sum of their bytes."""
 
     bytes: int
     files: int
@@ -148,7 +148,7 @@ def count_and_limit(cache: str | Directory, added: Mapping[str, int], max_bytes:
     try:
         _count_and_limit(directories.at(cache), added, max_bytes)
     except TimeoutError:
-        return ""  # the bytes will be found when their shard is counted again
+        return ""  # the added bytes will be counted when their shard is counted again
     except (OSError, StoreError) as error:
         return store.fault_of(error)
     return ""
@@ -159,7 +159,7 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
     with locks.hold(root, _LOCK, _LOCK_SECONDS):
         following, counted_at, sizes = read_count(root)
         for shard, size in added.items():
-            if shard in SHARDS:  # it need not be one, since names may come from remotes
+            if shard in SHARDS:  # a malformed name from a remote may begin with another character
                 sizes[int(shard, 16)] += size
         if not 0 <= now - counted_at < _RECOUNT_SECONDS:
             counted_at = now
@@ -210,7 +210,7 @@ def _least_recently_used(files: Iterable[File], now: float) -> list[File]:
 
 
 def _files_worth(wanted: float, files: Iterable[File]) -> list[File]:
-    """The first files, as many as are needed for the wanted number of bytes."""
+    """The first of these files, as many as are needed to get the wanted number of bytes."""
     chosen = []
     for file in files:
         if wanted <= 0:
@@ -248,10 +248,7 @@ def as_store_errors(root: Directory) -> Iterator[Directory]:
 
 
 def _remove(root: Directory, doomed: list[File]) -> list[File]:
-    """Remove files, except those that were used after they had been chosen. Returns the removed files.
-
-    Raises OSError.
-    """
+    """Remove files, except those used since they were chosen. Returns the removed files; raises OSError."""
     removed = []
     for file in doomed:
         with contextlib.suppress(FileNotFoundError):

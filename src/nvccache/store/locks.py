@@ -7,11 +7,11 @@ Entries need no lock: they are written under a temporary name and renamed, and m
 A process claims a stage only when it can run the stage at once. It releases the claim when the result has
 been stored, or when there will be no result. A process that waits for a claim polls the lock and does other
 work meanwhile, so there are no deadlocks. If the process with the claim dies, the kernel releases the lock.
-But that process may also be suspended, run a tool that never ends, or be on a machine that is down. So after
-it has waited for a minute, a call runs the stage itself, and does not wait for any claim again.
+But that process may also be suspended, run a tool that never ends, or be on a machine that is down. So a
+waiting process runs the stage itself after a minute, and waits for no further claims.
 
 Compiles lock with `flock`. `stats --zero` and event_totals.fold use the package filelock, which takes too
-long to load for a miss. Both take the same lock of the kernel, so they exclude each other.
+long to load for a miss. Both use the same kind of lock in the kernel, so they exclude each other.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Wait:
         self._started = time.monotonic()
 
     def poll(self) -> str:
-        """HELD; FREE if the other process has died; ENDED if it has released the claim or takes too long."""
+        """HELD, FREE if the other process died, or ENDED if it released the claim or takes too long."""
         try:
             is_locked = not flock.take(self._descriptor)
             is_removed = not os.fstat(self._descriptor).st_nlink
@@ -120,15 +120,12 @@ class Claims:
     """The claims of this process in one cache directory."""
 
     def __init__(self, cache: str | Directory) -> None:
-        self.patience = _WAIT_SECONDS  # how many seconds a Wait lasts
+        self.patience = _WAIT_SECONDS  # how many seconds this process waits for another one
         self._root = directories.at(cache)
         self._held: set[Claim] = set()
 
     def take(self, key: str) -> Claim | Wait | None:
-        """Claim a stage; a Wait if another process has claimed it. None if it cannot be locked.
-
-        A stage that cannot be locked is run without a claim.
-        """
+        """Claim a stage; returns a Wait if another process has claimed it, None if locking is impossible."""
         path = f"{RUNNING}/{key}"
         try:
             while True:

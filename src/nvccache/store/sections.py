@@ -2,10 +2,11 @@
 
     nvccache <kind> <length> <length> ... \\n <section><section>...
 
-Part of the hot path: loading a parser such as json would take too long. Each kind of record is declared as a
-Schema, with the name and the type of each section in order. To add a field, add a line to the Schema and
-change the name of the kind. store.py verifies checksums first, so a record that cannot be parsed was written
-by another version or by an attacker. Parsing it raises ValueError, and callers treat it as absent.
+Direct hits load this module, so it is part of the hot path, on which loading a parser such as json would take
+too long. Each kind of record is declared as a Schema, with the name and the type of each section in order. To
+add a field, add a line to the Schema and change the name of the kind. store.py verifies checksums first, so a
+record that cannot be parsed was written by another version or by an attacker. Parsing such a record raises
+ValueError, and callers treat it as absent.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def unpack(kind: str, record: bytes) -> list[bytes]:
 
 
 def join(strings: list[str]) -> bytes:
-    """A section of strings, which must not contain NUL; without strings, it is empty."""
+    """Join strings to a section. They must not contain NUL. Without strings, the section is empty."""
     return os.fsencode("\0".join([*strings, ""]))
 
 

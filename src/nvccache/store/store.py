@@ -16,7 +16,8 @@
 
 Entries are immutable. They are written under a temporary name, then renamed, without a lock. A file that does
 not match its checksum is removed and counts as absent. If the meaning of a bucket changes, it gets a new
-number; buckets with other numbers are not read. directory.py opens and writes files. Part of the hot path.
+number; buckets with other numbers are not read. directory.py opens and writes files. Direct hits load this
+module, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -41,21 +42,21 @@ BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
 # Files that only their user can read, because they contain command lines or values of environment variables.
 _PRIVATE = frozenset((OBJECT, REPLAY, PRIVATE))
-_SELF_CHECKED = frozenset((REPLAY,))  # their format contains a checksum: records/replay_layout.py
+_SELF_CHECKED = frozenset((REPLAY,))  # buckets whose format contains a checksum (replay_layout.py)
 LARGEST_RECORD = 1 << 26  # bytes; the record of a TU with 1,600 headers has 300,000
 _BLOCK = 1 << 12  # bytes; compressing a smaller file saves no disk space
 _COMPRESSION_LEVEL = 1
 # The file of a blob of this many bytes or more ends with an XXH3 checksum, which is verified instead of the
-# digest. XXH3 takes a fifth of the time of BLAKE3, but loading its module is not worth while for less.
+# digest. XXH3 takes a fifth of the time of BLAKE3, but loading its module takes longer than a small digest.
 SUMMED_FROM = 1 << 21
 TAIL = keys.LENGTH + 34  # bytes: digest, blank, checksum, newline
-REFRESHED_AFTER = 6 * 3600  # seconds after which a hit marks the entries from which it was made as used again
+REFRESHED_AFTER = 6 * 3600  # seconds after which a hit marks the results of its stages as used again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Store:
-    """One cache directory. Its methods raise no OSError, but note the first one in `fault`."""
+    """One cache directory. Its methods raise no OSError, but set `fault`."""
 
     __slots__ = (
         "_memos",
@@ -149,7 +150,7 @@ class Store:
         return map(self.read_blob, digests)
 
     def read_raw_blob(self, digest: str) -> bytes | None:
-        """Like `read_blob`, but only for uncompressed blobs; does not add the file to `used`."""
+        """Like `read_blob`, but only for uncompressed blobs, and without adding the file to `used`."""
         name = self.name(BLOB, digest)
         try:
             return raw_blob(self.directory, name, digest)[0]
@@ -190,10 +191,10 @@ class Store:
         self.used[name] = self.used[name + COMPRESSED] = None
 
     def mark_used(self, names: Iterable[str]) -> None:
-        """Mark files as used that this call has not read.
+        """Mark files as used although this call has not read them.
 
-        A hit reads only its record and its products. But the results of its stages are needed when a source
-        changes, so they must not be evicted before.
+        A hit reads only its record and its products. But when a source changes, the next call needs the
+        results of the stages, so they must not be evicted.
         """
         if not self.is_readonly:
             for name in names:
@@ -222,7 +223,7 @@ class Store:
 
 
 def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
-    """The content of an uncompressed blob, None if it is damaged; and its file status. Raises OSError."""
+    """The content of an uncompressed blob, None if it is damaged, and the file's status. Raises OSError."""
     descriptor, status = root.open(name)
     try:
         content = _read_checked(descriptor, status.st_size, digest)
@@ -262,7 +263,6 @@ def _checksum(key: str, body: bytes) -> bytes:
 
 
 def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
-    """The bytes of a blob's file."""
     stored = content
     if compress:
         stored = _zstandard().ZstdCompressor(level=_COMPRESSION_LEVEL).compress(content)
@@ -270,7 +270,7 @@ def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
 
 
 def _zstandard() -> Any:
-    """The C module of zstandard, which loads in 2 ms. Its package takes 9 ms, as it loads `typing`, too."""
+    """The C module of zstandard. Loading it takes 2 ms; loading the package, with `typing`, takes 9 ms."""
     name = "zstandard.backend_c"
     if name not in sys.modules:
         import importlib.util
