@@ -189,7 +189,6 @@ class StageNames:
             self._add(path, (ABSENT,))
 
     def add_tool(self, argv0: str, search_path: str) -> None:
-        """Add the lookup of the tool itself."""
         if "/" in argv0:
             self.follow(argv0)
         else:

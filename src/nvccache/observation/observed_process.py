@@ -63,7 +63,7 @@ class Process:
     directory: str = ""
     files: dict[str, Signature] = field(default_factory=dict)  # regular files that were opened
     others: dict[str, int] = field(default_factory=dict)  # modes of other files that were opened
-    # The mode from stat; 0 if only access found the path, or if lstat found a link.
+    # The mode from stat(2); 0 if only access(2) found the path, or if lstat(2) found a link.
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     denied: dict[str, int] = field(default_factory=dict)  # errno of lookups that failed otherwise
@@ -79,7 +79,7 @@ class Process:
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
     uses_descriptor: bool = False  # whether it used another inherited descriptor, even a closed one
-    permissions: set[str] = field(default_factory=set)  # arguments of access with R_OK or W_OK
+    permissions: set[str] = field(default_factory=set)  # arguments of access(2) with R_OK or W_OK
     started: list[str] = field(default_factory=list)  # programs
 
     @property

@@ -24,7 +24,7 @@ from nvccache.observation.observed_process import GENERATED_FILES, Process, Proc
 from nvccache.values import dataclass, field
 
 VERSION = 11  # LOG_VERSION in observer/observer.h
-LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
+LIMIT = (64 << 20) + (1 << 20)  # bytes; the observer stops writing before this limit
 # How the records of an absent path and of a variable begin; their order does not matter.
 _ABSENT, _VARIABLE = _BY_TEXT_ALONE = "-\t", "e\t"
 _MOST_INODES = (1 << 64) - 1

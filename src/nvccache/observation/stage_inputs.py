@@ -171,8 +171,6 @@ class ObservedInputs:
 
 
 class _StageInputs:
-    """One stage and its processes."""
-
     def __init__(self, call: ObservedInputs, observation: Observation, subject: Subject) -> None:
         self._call = call
         self._subject = subject

@@ -183,7 +183,6 @@ def _is_source_error(stage: Stage, completed: Completed, scratch: str) -> bool:
 
 
 def _event_of(run: StageRun, call: Compile) -> StageEvent:
-    """The event log's entry for a stage that has ended."""
     assert run.completed
     event = StageEvent(
         run.stage.kind,

@@ -371,7 +371,7 @@ class Schedule:
 
     def _keep_or_release(self, slot: Slot) -> None:
         # The call's own slot is kept only if it has one of the pool, which shows other calls that a core is
-        # in use. Otherwise, the next slot that the call takes may have one.
+        # in use. Otherwise, the next slot that the call takes may include a slot of the pool.
         if slot.is_own and slot.pool_slot and not self._spare:
             self._spare = slot
         else:

@@ -47,8 +47,6 @@ class ToolRun:
 
 
 class StageRun:
-    """One stage of a call: its state, keys and result."""
-
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number  # in nvcc's order
         self.stage = stage

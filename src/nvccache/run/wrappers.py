@@ -5,8 +5,8 @@ object may contain depends on the compiler's options. Which options a wrapper ad
 from the compiler's argv in the observer's log. Effects seen in a run are stored with its result:
 
     PLACES      an option, such as `-g`, may put line numbers and the working directory into the result
-    UNKNOWN     any option may have been added, because the log shows no compiler, several, or one in another
-                directory, or because the wrapper itself looked at an intermediate
+    UNKNOWN     any option may have been added, because the log shows no compiler, several compilers, or one
+                that ran in another directory, or because the wrapper itself looked at an intermediate
 
 A pass runs before the compile and shows what to expect from the wrapper. But only the run of the compile
 shows how its result may be used (attempt.py, publish_stage.py).
