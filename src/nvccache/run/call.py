@@ -256,7 +256,7 @@ class Intermediates:
         return self._store.read_blob(self._digests[path])
 
     def can_make(self, path: str) -> bool:
-        """Whether a file is unknown, or can be made available without running its stage again."""
+        """Whether a file can be written without running its stage again; true if the file is not known."""
         if path in self._on_disk or path in self._contents or not self.has_digest(path):
             return True
         return self._store.has_blob(self._digests[path])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import StageRun
 
-ANYWHERE, SAME_ID = "anywhere", "same id"  # valid with any module id, or with one
+ANYWHERE, SAME_ID = "anywhere", "same id"  # scopes of results: for any module id, or for one
 
 
 def make_keys(call: Compile, run: StageRun) -> None:
@@ -57,7 +57,7 @@ def find(call: Compile, run: StageRun) -> Entry | None:
 
 
 def find_remote(call: Compile, run: StageRun) -> Entry | None:
-    """Look up a stage's result in remotes, without `accept`; None if there is none. For any thread."""
+    """Look up a stage's result in remotes, without `accept`; None if there is none. Thread-safe."""
     remote = call.remote
     if not remote:
         return None
@@ -102,7 +102,7 @@ def make_lookup_key(call: Compile, stage: Stage, key: str, scope: str) -> Lookup
 
 
 def may_follow_directory(stage: Stage) -> bool:
-    """Whether a stage may read other files in another directory although its key contains no directory."""
+    """Whether the working directory may decide which files a stage reads although no key contains it."""
     return stage.tool.is_host_compiler and not stage.grammar.sees_directory
 
 
