@@ -27,11 +27,11 @@ class CallNames:
     def __init__(self, since_ns: int) -> None:
         self.since_ns = since_ns
         self._states: dict[str, str] = {}
-        self._missing: dict[str, tuple[str, str]] = {}  # by directory: results of _missing_part_of
+        self._missing: dict[str, tuple[str, str]] = {}  # directory -> result of _missing_part_of
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
-        self._real: dict[str, str] = {}  # maps directories to their paths without links
-        self._signatures: dict[str, dict[str, Signature]] = {}  # by directory, and by names in it
+        self._real: dict[str, str] = {}  # directory -> its path without links
+        self._signatures: dict[str, dict[str, Signature]] = {}  # directory -> names -> signature
 
     def begin(self, files: Iterable[str]) -> StageNames:
         """Start a collection of the names that one stage looked up, apart from the `files` that it read."""

@@ -130,7 +130,7 @@ class ProcessTree:
         self._by_pid: dict[int, _PidState] = {}
         self._programs: list[Process] = []
         self._copies: list[tuple[int, Process]] = []  # forked children
-        self._parents: dict[int, Process] = {}  # by the child's pid, if a record shows the parent
+        self._parents: dict[int, Process] = {}  # pid of a child -> its parent, if a record shows it
         self._forked: set[int] = set()
         self._spawned: dict[int, str] = {}  # child -> program
         self._shells: list[int] = []  # the parents' pids

@@ -118,7 +118,7 @@ class Watch:
 
     def __init__(self, scratch: str) -> None:
         self._scratch = scratch
-        self._numbers = itertools.count()  # of directories of runs; thread-safe
+        self._numbers = itertools.count()  # numbers the directories of runs; thread-safe
 
     def run(
         self,

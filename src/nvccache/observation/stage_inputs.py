@@ -82,9 +82,9 @@ class ObservedInputs:
     def remote_run_record(self, subject: Subject, names: Iterable[str]) -> InputRecord:
         """The input record of a tool that ran on another machine, where it had only the files that were sent.
 
-        Besides what its key contains, it depends on its libraries and on variables. The variables that the C
-        library reads were sent. Those in `names`, which the tool itself reads, were not set. Raises
-        UnreadableError or OSError.
+        Besides the contents of the key, the stage depends on the tool's libraries and on variables. Variables
+        that the C library reads were sent. Those in `names`, which the tool itself reads, were not set.
+        Raises UnreadableError or OSError.
         """
         libraries = loader.libraries_of(subject.program, subject.environ)
         if not libraries:

@@ -73,7 +73,7 @@ class Compile:
         self.now = CurrentState(environ, request.now)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
-        self._module_ids: dict[str, bytes] = {}  # by path of the file from which tools read the id
+        self._module_ids: dict[str, bytes] = {}  # file -> the id that tools read from it
         self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns)
         # By path of an output: the lock of its stage, held while the output is written for another stage.
         self.locks: dict[str, threading.RLock] = {}

@@ -59,7 +59,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
         return f"a product of {stage.kind} may name the working directory"
     is_blind = stage.tool.is_host_compiler and not sees_directory
     if is_blind and any(map(elf.hides_text, filter(None, contents))):
-        return f"a product of {stage.kind} may name the scratch directory"  # in debug information
+        return f"a product of {stage.kind} may name the scratch directory"  # in compressed sections
     if stage.grammar.dates_linked_sources and any(_LINE_TABLE in each for each in filter(None, contents)):
         return f"the line information of {stage.kind} contains dates of sources that are not inputs"
     printed = tool_run.completed.stdout + tool_run.completed.stderr

@@ -99,7 +99,7 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
         if run.input_record:
             (by_passes if run.stage.is_preprocessor else parts).append(run.input_record)
     parts += [call.inputs.tool_record(call.subject_of(stage)) for stage in stages]
-    # nvccache has read these files for keys; the stages may have read only some of them.
+    # Files that nvccache has read for keys are inputs, even if the stages have read only some of them.
     named = [path for stage in stages for path in stage_key.files_in_key(stage)]
     more = [*filter(toolchain.is_regular_file, dict.fromkeys(named)), *call.request.invocation.option_files]
     inputs = call.inputs.union([*by_passes, *parts], call.request.environ, more)

@@ -48,7 +48,7 @@ class ToolRun:
 
 class StageRun:
     def __init__(self, number: int, stage: Stage) -> None:
-        self.number = number  # in nvcc's order
+        self.number = number  # its place in nvcc's order
         self.stage = stage
         self.reset()
 
@@ -61,7 +61,7 @@ class StageRun:
         self.meaning_key = ""  # made from its text without line numbers; empty if it reads no text
         # Whether a result without diagnostics is stored under the meaning key.
         self.is_keyed_by_meaning = False
-        self.components: list[KeyComponent] | None = None  # of the front key
+        self.components: list[KeyComponent] | None = None  # the parts of which the front key is made
         self.text: tuple[str, ...] = ()  # digests of the preprocessed text that it reads
         self.dated_files: list[str] = []  # files whose date and size are in its keys
 
