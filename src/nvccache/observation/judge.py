@@ -49,14 +49,14 @@ _CLOCK = frozenset(
     """.split()
 )
 # cc1plus calls the functions left out here to measure its own time, and gmtime if SOURCE_DATE_EPOCH is set.
-# Functions that format a time are included: for __TIMESTAMP__, it calls none that reads the clock.
+# Functions that format a time stay in the set, since for __TIMESTAMP__, cc1plus calls only these.
 _CLOCK_OF_HOST = _CLOCK - {"gettimeofday", "clock_gettime", "gmtime", "gmtime_r"}
 _RANDOM = frozenset(("getrandom", "getentropy"))
 _MACHINE = frozenset(
     "uname gethostname __gethostname_chk sysconf get_nprocs get_nprocs_conf sched_getaffinity".split()
 )
 _TIME_MACRO = rb"\b__(?:DATE|TIME|TIMESTAMP)__\b"
-# Variables for colours and links in messages. PWD is here since keys contain the directory where it matters.
+# Ignored variables: those for colours and links in messages, and PWD, which is in keys where it matters.
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
 _CALLER_FILES = {
@@ -200,7 +200,7 @@ def _volatile_query(process: Process) -> str:
 
 
 def _likely_reason(process: Process) -> str:
-    """In brackets, the first file with a macro such as __TIME__, for which a compiler reads the clock."""
+    """Names the first file with a macro such as __TIME__, for which compilers read the clock; or empty."""
     found = ((path, re.search(_TIME_MACRO, text_of(path))) for path in process.files)
     return next((f" (`{path}` has `{macro[0].decode()}`)" for path, macro in found if macro), "")
 

@@ -99,7 +99,7 @@ class CallNames:
     def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Add the names looked up in each directory, and the paths in `plain`, which are not links.
 
-        Each name follows a character for its state. The files of the input record must be set already.
+        Before each name is a character for its state. The files of the input record must be set already.
         """
         self._drop_implied(record, names, plain)
         record.plain = sorted(plain)
@@ -176,7 +176,7 @@ class StageNames:
             if is_relevant(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):  # gcc searches no directory twice, so links to it matter
+                if stat.S_ISDIR(mode):  # gcc searches no directory twice, so links matter
                     self.follow(path)
         for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))

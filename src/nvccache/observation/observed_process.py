@@ -5,10 +5,10 @@ that preloads the observer. Counting starts and ends does not reveal such a prog
 by accident if it starts one that reports. So each record that announces a program is paired, by process id,
 with record B, the first that this program writes:
 
-    x, then B of the same pid        exec; also the only trace of a vfork's child
-    f, then records of the child     fork
-    p, then B of the child           posix_spawn
-    S, then B of a child             system, popen
+    exec             x, then B of the same pid; a child of vfork leaves no other trace
+    fork             f, then records of the child
+    posix_spawn      p, then B of the child
+    system, popen    S, then B of a child
 
 The records of different processes are in no particular order. observer_log.py parses the log.
 """
@@ -75,7 +75,7 @@ class Process:
     removed: set[str] = field(default_factory=set)
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
-    questions: set[tuple[str, int]] = field(default_factory=set)  # function, and 1 if it opened its script
+    questions: set[tuple[str, int]] = field(default_factory=set)  # function, and 1 once its script is open
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
     uses_descriptor: bool = False  # whether it used another inherited descriptor, even a closed one
@@ -95,7 +95,7 @@ class Process:
     def take(self, child: Process) -> None:
         """Add what a forked child did."""
         modes = {path: mode or self.found.get(path, 0) for path, mode in child.found.items()}
-        updated = self.updated.copy()  # the earliest signatures win
+        updated = self.updated.copy()  # the earliest signature of each file is kept
         for name in Process.__slots__:
             own = getattr(self, name)
             if isinstance(own, set | dict):

@@ -108,7 +108,7 @@ class _Reader:
             for record in records:
                 if record[:2] not in _BY_TEXT_ALONE:
                     self._read_record(pid, record)
-            # Most records are of these two kinds. They are read last, since the working directory is needed.
+            # Most records are of these two kinds. They come last, since the working directory must be known.
             process = self._process
             process.absent.update(map(self._path, [each[2:] for each in records if each[:2] == _ABSENT]))
             process.variables.update([each[2:] for each in records if each[:2] == _VARIABLE])

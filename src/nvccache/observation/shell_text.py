@@ -41,7 +41,7 @@ _PREVIOUS_DIRECTORY = rb"~-|\bcd\s+(?:-[LP]\s+)?[\"']?-(?![\w-])"
 
 
 def text_of(path: str) -> bytes:
-    """The text of a regular file; empty for another file, such as `/dev/stdin`, that could block."""
+    """The text of a regular file; empty for others, such as `/dev/stdin`, since reading could block."""
     try:
         if os.path.isfile(path):
             with open(path, "rb") as stream:

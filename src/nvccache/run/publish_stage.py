@@ -50,7 +50,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     directory = os.fsencode(call.plan.scratch)
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
-    own = os.fsencode(f"{call.cwd}//")  # gcc's form in preprocessed text; digests leave it out
+    own = os.fsencode(f"{call.cwd}//")  # gcc writes it into preprocessed text like this; digests omit it
     sees_directory = stage.grammar.sees_directory or PLACES in tool_run.wrapper
     if not sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"

@@ -238,7 +238,7 @@ def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
 
 
 def _root_of_checkout(call: Compile, inputs: InputRecord) -> str:
-    """The directory whose name no result may contain that all checkouts share; empty if they share none.
+    """The directory that must not occur in a result that all checkouts share; empty if they share none.
 
     nvcc gets relative paths. So if an absolute name leads into the checkout, the call depends on where the
     checkout is. Programs found by PATH are an exception.

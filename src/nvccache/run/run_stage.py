@@ -73,7 +73,7 @@ def make_inputs(call: Compile, stage: Stage, handle: Handle | None = None) -> No
             stream.write(call.module_id_of(stage))
         os.rename(new, path)
     read = [path for path in call.read_by(stage) if path in call.outputs]  # an unknown tool writes the others
-    # Each input is made twice: if a stage runs again for one input, it may leave another in canonical form.
+    # Each input is made twice: a stage that runs again for one input may leave another in canonical form.
     for path in (*read, *read):
         _make(call, path, handle)
 

@@ -172,7 +172,7 @@ class Schedule:
             other.state != State.DONE and other.number < self._limit for other in before
         ):
             return False
-        # A stage with `stays_in_order` may read products of earlier stages, so these must be delivered.
+        # A stage with `stays_in_order` may read products of earlier stages, which must be delivered first.
         return not run.stage.grammar.stays_in_order or all(
             other.number < self.delivered_up_to for other in before
         )

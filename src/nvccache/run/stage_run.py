@@ -93,7 +93,7 @@ class StageRun:
 
     @property
     def claim_key(self) -> str:
-        """The name of the lock while it runs, equal in all calls that would run it on equivalent inputs."""
+        """The name of the lock held while the stage runs; equal in all calls that have equivalent inputs."""
         return self.meaning_key if self.is_keyed_by_meaning else self.front_key
 
     @property
