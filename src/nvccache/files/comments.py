@@ -2,9 +2,9 @@
 
 Only comments at the end of a line are removed, so that no token moves; newlines stay. A comment also stays if
 it might not be one: on a line with quotation marks, on a directive with `<` (`#include <a//b>`), on a line
-that continues the line before, or on one where another comment ends. So do comments with a backslash, those
-that suppress a warning of gcc (`/* fall through */`), and those of which gcc may warn. A line is treated in
-the same way whether or not it is inside a comment that began on an earlier line.
+that continues the line before, or on one where another comment ends. Comments also stay if they contain a
+backslash, suppress a warning of gcc (`/* fall through */`), or may cause one. A line is treated in the same
+way whether or not it is inside a comment that began on an earlier line.
 
 Do not use this if other tools than the preprocessor read the file, or if messages may quote the source.
 """

@@ -9,7 +9,7 @@ import struct
 
 MAGIC = b"\x7fELF"
 _COMPRESSED = 0x800  # SHF_COMPRESSED
-_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # sections of older assemblers, and of LTO
+_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # old compressed debug data, and LTO code
 _ELF64 = MAGIC + b"\x02\x01"
 # In the ELF header: offset, entry size and number of section headers, and the index of the names' section.
 _SECTION_HEADERS = struct.Struct("<40xQ10xHHH")

@@ -1,7 +1,7 @@
 """Digests, keys and sums. No other module imports blake3 or xxhash.
 
-A digest (BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters) names content, without collisions. A sum
-(XXH3, 128 bits) detects damage to the cache's files. It takes a fifth of the time, but is easy to forge.
+A digest is a collision-resistant name of content: BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters.
+A sum (XXH3, 128 bits) detects damage to files. It takes a fifth of the time, but is easy to forge.
 
 A key is a digest of everything a result depends on: a list of components, each a tag with parts. Lengths are
 part of it, so that `-I -O2` and `-I-O2` differ, and so does a part under another tag. `nvccache explain`
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
 
 LENGTH = 64  # characters of a digest, and of a key
-SUM_LENGTH = 32  # characters of a sum, which also names the record of a replay
+SUM_LENGTH = 32  # characters of a sum, such as the name of a replay record
 _CHUNK = 1 << 20
 _LARGE = 1 << 14  # bytes; a larger part is hashed on its own, not copied into a buffer with others
 
@@ -33,14 +33,14 @@ def digest_bytes(content: bytes) -> str:
 
 
 def sum_of(content: bytes) -> str:
-    """The sum of large content. Otherwise, use a digest: loading xxhash takes as long as BLAKE3 of 2 MB."""
+    """The sum of content. Below 2 MB, a digest takes less time, since xxhash must first be loaded."""
     from xxhash import xxh3_128_hexdigest
 
     return xxh3_128_hexdigest(content)
 
 
 def sum_bytes(content: bytes) -> bytes:
-    """The same as 16 bytes."""
+    """The sum of content, as 16 bytes."""
     from xxhash import xxh3_128_digest
 
     return xxh3_128_digest(content)
@@ -56,7 +56,7 @@ def digest_file(path: str, max_bytes: int = untrusted.MAX_BYTES) -> str:
 
 
 def digest_descriptor(descriptor: int) -> str:
-    """The digest of an open file, from its offset to its end; raises OSError, also if it grows meanwhile."""
+    """The digest of an open file, from its offset to its end; raises OSError, for example if it grows."""
     state = blake3()
     rest = os.fstat(descriptor).st_size
     while rest > 0 and (chunk := os.read(descriptor, min(rest, _CHUNK))):

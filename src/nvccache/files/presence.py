@@ -10,7 +10,7 @@ import stat
 
 from nvccache.files import keys
 
-# What can exist at a path. An input record has these before the names that were looked up.
+# What can exist at a path. In an input record, one of these precedes each name that was looked up.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 WHOLE_STATUS = "="  # the first character of a result of `status_of`
 
@@ -38,7 +38,7 @@ def state_and_link(path: str) -> tuple[str, bool]:
 
 
 def user_and_groups() -> str:
-    """The user and groups of this process, on which depends what it may read."""
+    """The user and groups of this process, which decide what it may read."""
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
 
 

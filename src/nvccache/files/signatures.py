@@ -47,7 +47,7 @@ _PSEUDO = frozenset(
     selinuxfs sysfs tracefs
     """.split()
 )
-BOOT = "/proc/sys/kernel/random/boot_id"  # takes a fifth of the time to read /proc/cpuinfo
+BOOT = "/proc/sys/kernel/random/boot_id"  # reading it takes a fifth of the time of /proc/cpuinfo
 
 of_status: Callable[[os.stat_result], Signature] = attrgetter(
     "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
@@ -106,7 +106,7 @@ def is_settled(signature: Signature, now_ns: int) -> bool:
 
 
 def to_text(signatures: Iterable[Signature]) -> str:
-    """Five decimal numbers per signature, separated by `, `, since the `str` of a list is the fastest way."""
+    """Five decimal numbers per signature, separated by `, `, because `str` of a list is the fastest way."""
     return str(list(chain.from_iterable(signatures)))[1:-1]
 
 
@@ -131,7 +131,7 @@ def has_reliable_dates(device: int, changed_ns: int) -> bool:
 
 
 def _root_device() -> int:
-    """The device of `/`, whose image is not replaced while the machine runs; -1 for a loop device.
+    """The device of `/`, which stays the same while the machine runs; -1 if it is a loop device.
 
     In a virtual machine, many files on it have the dates of an image, in whole seconds.
     """

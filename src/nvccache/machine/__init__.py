@@ -1,4 +1,4 @@
 """Processes, signals, standard streams, job slots, memory, and scratch directories.
 
-Knows nothing about nvcc. No other module starts processes during a compile than process.py.
+Knows nothing about nvcc. During a compile, only process.py starts processes.
 """

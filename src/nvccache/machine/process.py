@@ -39,7 +39,7 @@ class Completed:
 
 
 class Interrupted(BaseException):
-    """A stop signal reached this process. Not an Exception, so that no handler of those catches it."""
+    """A stop signal reached this process. Not an Exception, since `except Exception` must not catch it."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
@@ -51,9 +51,9 @@ _DETACHED = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); module = sys.argv.pop(1);"
     " runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
-# Variables of the caller's shell and make. Only children of make may take tokens from its jobserver.
+# Variables that a detached process must not inherit: it is no child of make, and has another directory.
 _CALLER_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
-_LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # the launcher may have removed them
+_LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # dropped if Python began without them
 _OWN_PREFIX = "_NVCCACHE_"
 _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
@@ -77,7 +77,7 @@ def restore_stop_signals() -> None:
 
 
 def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """Stop the tools and raise Interrupted. The code that waits for a tool may not know its pid yet."""
+    """Stop all tools and raise Interrupted. The code that waits for a tool may not know its pid yet."""
     for stop_signal in _STOP_SIGNALS:
         if signal.getsignal(stop_signal) is not signal.SIG_IGN:
             # A second ^C kills tools that ignore SIGTERM.
@@ -145,7 +145,7 @@ class Child:
 
 
 class Handle:
-    """A tool that another thread may end than the one that waits for it."""
+    """A tool for which one thread waits, and which another thread may end."""
 
     __slots__ = ("_child", "_lock", "_on_end", "is_ended")
 
@@ -170,7 +170,7 @@ class Handle:
                         os.kill(member, signum)
 
     def on_end(self, ended: Callable[[], None]) -> None:
-        """Call `ended` when `end` is called, or now if it was called already. For runs on other machines."""
+        """Call `ended` when `end` is called, or now if it was called already; used for remote runs."""
         with self._lock:
             self._on_end = ended
         if self.is_ended:
@@ -225,7 +225,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
     program = argv[0] if "/" in argv[0] else environment.found_on(environ.get("PATH", ""), argv[0])
     if not program:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
-    # Descriptors that this process opened are closed on exec. The tool gets only those that it inherited.
+    # Descriptors that this process opened are closed on exec, unlike those that it inherited itself.
     pipes = os.pipe(), os.pipe()
     actions = []
     for target, (_, end) in enumerate(pipes, start=1):
@@ -241,7 +241,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> Child:
         except OSError as error:
             if error.errno != errno.ENOEXEC:
                 raise
-            # It is a script without #!. A shell, which nvcc uses, runs such a script by sh.
+            # A script without #! is run by sh, through which nvcc starts its tools.
             pid = spawn("/bin/sh", ["/bin/sh", program, *argv[1:]])
     except BaseException:
         for descriptor, _ in pipes:
@@ -305,7 +305,7 @@ def _pidfd_of(child: Child) -> int:
 
 
 def run_attached(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a command with the standard streams of this process; returns its exit code, or minus the signal."""
+    """Run a command with this process's standard streams; returns its exit code, or minus its signal."""
     import subprocess
 
     with subprocess.Popen(argv, env=dict(environ)) as child:

@@ -58,7 +58,7 @@ def _of_user(parent: str) -> str:
 
 
 def _is_safe(path: str) -> bool:
-    """Whether a directory can be created, or exists, so that other users cannot replace it."""
+    """Whether a directory, which may not exist yet, cannot be replaced by other users."""
     try:
         parent = os.stat(os.path.dirname(path))
         if parent.st_mode & untrusted.WRITABLE_BY_OTHERS and not parent.st_mode & stat.S_ISVTX:
@@ -77,7 +77,7 @@ def is_quotable(path: str) -> bool:
 
 
 def hide_paths(text: bytes, path: str) -> bytes:
-    """Diagnostics without the path of the scratch directory, so that they contain only base names."""
+    """Diagnostics in which intermediates have base names, without the path of the scratch directory."""
     return text.replace(os.fsencode(path) + b"/", b"")
 
 
@@ -98,7 +98,7 @@ def within(path: str, work: Callable[[], Result]) -> Result:
     finally:
         try:
             remove(path)
-        except process.Interrupted:  # a second signal does not raise it
+        except process.Interrupted:  # it is raised at most once in a process
             remove(path)
             raise
         finally:
@@ -151,7 +151,7 @@ def remove(path: str) -> None:
     for _ in range(_TRIES):
         _remove_folder(path)
         if not os.path.lexists(path):
-            break  # otherwise, a compiler without its driver created its output meanwhile
+            break  # otherwise, a compiler whose driver was ended has just created its output
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 

@@ -86,7 +86,7 @@ class Pool:
         for number in self._numbers if self._directory else ():
             path = f"{self._directory}/{self._name}{number}"
             with contextlib.suppress(OSError):
-                # Opened anew each time, since a lock excludes this process only from other open files.
+                # A new descriptor each time, since a lock only excludes other descriptors than its own.
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 if flock.take_or_close(descriptor):
                     return PoolSlot(number, descriptor)
@@ -161,7 +161,7 @@ class Slots:
                 if not token:
                     return None
             for slot in self._in_use:
-                # First, slots in use that have no slot of the pool get one, or too many tools would run.
+                # First, slots in use that have none of the pool's take one, or too many tools would run.
                 slot.pool_slot = slot.pool_slot or self._pool.take()
         pool_slot = self._pool.take()
         if not (is_own or token or pool_slot):
@@ -219,7 +219,7 @@ def free_memory() -> int:
 
 @functools.cache
 def _memory_limits() -> list[tuple[str, int, str, str]]:
-    """Control groups with limits: directory, bytes, and the names of the usage and of its part that can be
+    """Control groups with limits: directory, bytes, file with the usage, and the name of its part that can be
     freed.
     """
     limits = []

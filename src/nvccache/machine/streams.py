@@ -3,7 +3,7 @@
 It is written as nvcc would write it. If that fails, nvcc runs instead, so that it fails in its own way: by
 SIGPIPE if the reader has exited, and with or without a message if a disk is full.
 
-Tools always write their diagnostics to a pipe, so even on a terminal these have no colours, as with Ninja.
+Tools always write their diagnostics to a pipe, so these have no colours even on a terminal, as with Ninja.
 
 Part of the hot path of queries.
 """
@@ -42,7 +42,7 @@ def size_and_position() -> tuple[int, int] | None:
 
 
 def restore_output(before: tuple[int, int] | None) -> None:
-    """Undo a partial write to standard output, using `size_and_position` from before; raises OSError."""
+    """Undo a partial write to standard output; `before` is from `size_and_position`. Raises OSError."""
     if before:
         os.ftruncate(_OUTPUT, before[0])
         os.lseek(_OUTPUT, before[1], os.SEEK_SET)

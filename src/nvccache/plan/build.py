@@ -141,12 +141,12 @@ def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
 def _output(role: str, path: str, scratch: str, number: int) -> Output:
     if path.startswith(scratch + "/"):
         return Output(role, path)
-    # A product is first written here: at its destination, others could change it before it is stored.
+    # A product is first written to the scratch directory, where nobody changes it before it is stored.
     return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
 
 
 def _beside(product: Output, argv: Sequence[str]) -> list[Output]:
-    """The files that a host compiler writes beside an object."""
+    """The files that a host compiler writes next to an object."""
     paths = host_options.side_files(argv[1:], product.path)
     destinations = host_options.side_files(argv[1:], product.destination or product.path)
     return [
@@ -156,7 +156,7 @@ def _beside(product: Output, argv: Sequence[str]) -> list[Output]:
 
 
 def _reading_product(piece: Piece, products: Mapping[str, str]) -> Piece:
-    """The argument, turned into an input if it names an earlier stage's product (PTX that ptxas checks)."""
+    """The argument, turned into an input if it names a product of an earlier stage (ptxas may check PTX)."""
     if piece.use == PLAIN:
         for name in _possible_files(piece.prefix):
             if name in products:

@@ -128,7 +128,7 @@ def architecture_of(stage: Stage, stages: Iterable[Stage]) -> str:
     architecture = architecture_option(stage)
     if architecture or not stage.is_preprocessor:
         return architecture
-    # A pass gets it from the stage that reads its output: __CUDA_ARCH__ is 900 for both compute_90 and 90a.
+    # A pass takes it from the stage that reads its output: __CUDA_ARCH__ is 900 for compute_90 and for 90a.
     written = {output.path for output in stage.outputs}
     readers = [other for other in stages if not written.isdisjoint(other.inputs)]
     return next(filter(None, map(architecture_option, readers)), "")

@@ -106,7 +106,7 @@ def key_of(components: Sequence[KeyComponent]) -> str:
 
 
 def files_in_key(stage: Stage) -> tuple[str, ...]:
-    """The files named by arguments that are not observed, since the stage's key contains their content."""
+    """The files named by arguments, if they need not be observed since the key contains their content."""
     return stage.possible_files if stage.tool.is_located_anywhere else ()
 
 

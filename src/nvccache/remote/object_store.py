@@ -1,7 +1,7 @@
 """Remotes on servers and cloud services, through opendal, which no other module imports.
 
 opendal's timeout is for each read or write, not for a whole request, so callers limit the total time. If a
-connection fails, opendal's redis client tries again until that timeout.
+connection fails, opendal's redis client tries again until the timeout.
 
 Cloud services use the credentials of their own tools, from variables or files; servers use those in the URL.
 The metadata service of cloud machines is queried only if the URL says so, since on other machines it takes
@@ -79,7 +79,8 @@ class ObjectStore(Service):
 
     def _connect(self, service: str, options: Mapping[str, str]) -> Any:
         if "TOKIO_WORKER_THREADS" not in os.environ:
-            # The default is one thread per core. Not set in os.environ, which the tools of a compile inherit.
+            # Otherwise, there is a thread per core. Not set in os.environ, which the tools of a compile
+            # inherit.
             os.putenv("TOKIO_WORKER_THREADS", "2")
         try:
             import opendal
@@ -159,7 +160,7 @@ def options_of(
         options["disable_vm_metadata"] = "" if given.get("metadata") else "true"
         return "gcs", {name: value for name, value in options.items() if value}
     options["endpoint"] = given.get("endpoint") or environ.get("AWS_ENDPOINT_URL", "")
-    # Most services other than AWS accept any region. AWS answers with the right one.
+    # Most services other than AWS accept any region. AWS answers with the right region.
     regions = (given.get("region"), environ.get("AWS_REGION"), environ.get("AWS_DEFAULT_REGION"), "us-east-1")
     options["region"] = next(filter(None, regions))
     options["profile"] = given.get("profile", "")

@@ -17,7 +17,7 @@ from nvccache.values import dataclass
 
 SECONDS = 60.0
 OF_EXECUTOR = "executor-{}"  # the identity of an engine or launcher
-OF_WRITING = "{}-rw"  # the identity of a remote for writing: a full remote can still be read
+OF_WRITING = "{}-rw"  # an identity for writing, since a full remote can still be read
 
 
 @dataclass(slots=True)

@@ -71,7 +71,7 @@ _PHRASES = {
 
 
 class ServiceError(Exception):
-    """A request to a remote failed: a word of outcomes.REMOTE_FAULTS, and a clause."""
+    """A request to a remote failed. `word` is a key of outcomes.REMOTE_FAULTS, and `text` a clause."""
 
     def __init__(self, word: str, detail: str = "", status: str = "") -> None:
         self.word = word
@@ -83,8 +83,8 @@ class ServiceError(Exception):
     def is_lasting(self) -> bool:
         """Whether all processes should leave the remote alone for a while.
 
-        A missing client may be installed and a directory mounted at any time, and another attempt costs
-        nothing.
+        Not if a client is missing or a directory is unusable: this may change at any time, and trying again
+        costs nothing.
         """
         return self.word not in ("not_installed", UNUSABLE)
 
@@ -102,7 +102,7 @@ def error_of(message: str) -> ServiceError:
     return ServiceError(next(words, "broken"))
 
 
-# Exceptions of redis-py; for others, the nearest base class counts.
+# Words for the exceptions of redis-py and for their subclasses.
 _WORDS_OF_REDIS = {"AuthenticationError": "bad_credentials", "NoPermissionError": "bad_credentials"}
 _WORDS_OF_REDIS |= {"TimeoutError": "timeout", "ConnectionError": "unreachable"}
 _WORDS_OF_REDIS |= {"OutOfMemoryError": "full", "ReadOnlyError": "denied"}

@@ -22,7 +22,7 @@ _SHA256 = 1
 _API_VERSION = 2  # major
 _QUEUED = (1, 2)  # values of ExecutionStage: CACHE_CHECK and QUEUED
 _CALL_SECONDS = 5.0  # timeout of a call that neither executes an action nor transfers a large blob
-_SLOWEST_BYTES = 1 << 20  # bytes per second of the slowest acceptable transfer, which set its timeout
+_SLOWEST_BYTES = 1 << 20  # bytes per second; a slower transfer exceeds its timeout
 # Blobs up to this size go in one message: a stage has few, so it stays below the usual limit of 4 MiB.
 _SMALL_BYTES = 1 << 16
 _CHUNK = 1 << 20

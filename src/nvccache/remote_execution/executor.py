@@ -1,7 +1,7 @@
 """Runs stages of a call on other machines: decides which stages are sent, and whether a result is accepted.
 
-A stage is sent if no core is idle here. While it runs elsewhere, it keeps its claim, but no slot and no
-memory. If no result comes back, the stage runs here, and nothing is sent for a while (remote/outages.py).
+A stage is sent if no core is idle here. While it runs elsewhere, it keeps its claim, but reserves no slot and
+no memory. If no result comes back, the stage runs here, and nothing is sent for a while (remote/outages.py).
 
 On another machine, a stage can read only what was sent with it: its inputs and the files of its tool, which
 are all part of its key. Therefore, its dependencies are known without an observer, and are the same as an
@@ -78,7 +78,7 @@ class OtherMachines(Executor):
             slot.release()
 
     def _run(self, run: StageRun, handle: Handle) -> ToolRun | None:
-        """Run a stage elsewhere; returns None if it has to run here. Raises only errors with other causes."""
+        """Run a stage elsewhere; None if it has to run here. Raises errors that concern the whole call."""
         try:
             return self.take_result(run.stage, self.run_stage(run.stage, handle))
         except BaseException as error:
@@ -121,7 +121,7 @@ class OtherMachines(Executor):
         return ToolRun(completed, executor=self._endpoint.shown, was_cached=result.was_cached)
 
     def note_failure(self, error: BaseException) -> str:
-        """Log why a stage has to run here, and return the fault; raises `error` if it has other causes.
+        """Log why a stage runs here, and return the fault; raises `error` if it concerns the whole call.
 
         Also begins an outage, so that nothing is sent for a while, unless the fault is FAILED or CANCELLED.
         """

@@ -72,7 +72,7 @@ except ImportError as error:
     raise NotInstalledError(faults.BROKEN, f"{error.name or 'a package'} is not installed") from None
 
 
-_NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # of `Status.code` in messages
+_NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # the names of numbers in `Status.code`
 
 
 def digest_of(content: bytes) -> Digest:

@@ -26,9 +26,9 @@ from nvccache.values import dataclass
 # Replaces the scratch directory's path in commands and files that are sent. The digits make it unique.
 SCRATCH_NAME = "nvccache-51d0c2f3a86e4b79"
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
-CHECK_NAME = b"nvccache class-check:"  # the beginning of its messages
+CHECK_NAME = b"nvccache class-check:"  # the beginning of class-check's messages
 _PROGRAMS, _LIBRARIES = "bin", "lib"
-# These make the loader load further libraries. The libraries that LD_LIBRARY_PATH leads to are sent.
+# These make the loader load further libraries. Those in LD_LIBRARY_PATH are sent anyway.
 _PRELOAD_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
 _CHUNK = 1 << 20
 

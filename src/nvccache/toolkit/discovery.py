@@ -20,7 +20,7 @@ _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 
 
 def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "") -> str | None:
-    """The absolute path of the nvcc that a compile would run; if there is none, of one outside PATH, or None.
+    """The absolute path of the nvcc that a compile would run or, failing that, of one outside PATH; or None.
 
     `configured` is the `nvcc` setting. If it is set, no other nvcc is considered. `release` is the required
     CUDA release, such as `13` or `13.0`.
@@ -41,7 +41,7 @@ def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
 
 
 def export_path(program: str) -> str:
-    """The line by which a shell puts the directory of a program first on PATH."""
+    """A shell command that puts the directory of a program first on PATH."""
     return f'export PATH={shlex.quote(os.path.dirname(program))}:"$PATH"'
 
 

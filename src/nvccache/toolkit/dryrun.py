@@ -20,7 +20,7 @@ from nvccache.values import dataclass
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
 # Within double quotes, only `$`, the backtick, and a backslash before `$`, backtick, quote or backslash are
-# special to a shell. Within single quotes, no character is. Outside quotes, any character that _PLAIN
+# special to a shell. Within single quotes, no character is special. Outside quotes, any character that _PLAIN
 # excludes makes the shell do more than split words.
 _QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
 _LITERAL = r"'([^'\n]*)'"

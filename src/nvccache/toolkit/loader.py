@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-# The directory in which the loader looks for variants by processor, and all that NVIDIA's tools load.
+# A directory of variants by processor, which the loader searches first, and the names that tools load.
 VARIANTS = "glibc-hwcaps"
 OF_NVIDIAS_TOOLS = tuple(
     f"""

@@ -43,7 +43,7 @@ def digest_of_program(path: str, store: Store) -> str:
 
 
 def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
-    """Whether `name` starts the binary of gcc or clang, instead of a script or a wrapper of another name.
+    """Whether `name` starts the binary of gcc or clang, not a script or a wrapper with another name.
 
     Raises OSError if there is no such program.
     """
@@ -52,7 +52,7 @@ def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
 
 
 def is_compiler_name(path: str) -> bool:
-    """Whether a program has a name of gcc or clang, instead of one of a program that they start."""
+    """Whether a program is named like gcc or clang, and not like a program that they start."""
     return any(part in os.path.basename(path) for part in ("gcc", "g++", "clang", "c++"))
 
 

@@ -42,7 +42,7 @@ def _has_lines(argv: Sequence[str]) -> bool:
 
 
 def _has_only_line_info(argv: Sequence[str]) -> bool:
-    """Whether the PTX has `.file` and `.loc`, but no debug information (tried on 13.0)."""
+    """Whether the PTX has line information (`.file`, `.loc`), but no debug information (tried on 13.0)."""
     return not line_options.matter_to_cuda_tool([token for token in argv if token not in _LINE_INFO])
 
 

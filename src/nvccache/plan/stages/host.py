@@ -42,7 +42,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
         return Grammar(
             kind=kind,
             writes={"-o": "ii"},
-            # gcc names a system header by its real path if that is shorter (-fcanonical-system-headers).
+            # gcc shows a system header's relative or real path, the shorter one (-fcanonical-system-headers).
             sees_directory=True,
             is_cached=not any(token.startswith(_UNCACHED) for token in argv[1:]),
             may_include=True,
@@ -61,7 +61,7 @@ def _compile(argv: Sequence[str], sees_names: bool, reads_source: bool) -> Gramm
         kind="host_compile",
         writes={} if has_side_outputs else {"-o": "object"},
         names={"-o": "program"} if has_side_outputs else {},
-        sees_directory=has_debug_info(argv) or reads_source,  # like a pass, see below
+        sees_directory=has_debug_info(argv) or reads_source,  # it includes a pass
         sees_names=sees_names and not has_side_outputs,
         is_cached=not has_side_outputs and not any(token.startswith(_UNCACHED) for token in argv[1:]),
         may_include=True,

@@ -36,7 +36,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 def dated_sources(ptx: bytes) -> list[str]:
     """The files whose date and size ptxas writes into the line table for this PTX.
 
-    On CUDA 11.8 to 13.2, the cubin changes with these even if the PTX is the same; on 13.5, it does not.
+    On CUDA 11.8 to 13.2, the cubin changes with these dates even if the PTX is the same; not on 13.5.
     """
     version = re.search(_VERSION, ptx)
     if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:

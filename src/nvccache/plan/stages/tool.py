@@ -21,7 +21,7 @@ PLAIN = "plain"  # any other argument
 # Replaces the name of the stub file in stored results, since that name depends on the number of
 # architectures. It is long and random, so that no user's source contains it.
 STUB_PLACEHOLDER = "nvccache-stub-51d0c2f3a86e4b79.c"
-# Options of the tools that read preprocessed text. The file with the module id is among these names, since
+# Names that are passed to the tools which read preprocessed text. The module id's file is one of them, since
 # nvccache writes it before the tools run (module_id.py).
 SOURCE_NAMES = {
     "--orig_src_file_name": "source name",
@@ -43,7 +43,7 @@ class Grammar:
     ignored: frozenset[str] = frozenset()  # roles of names that do not affect any output
     unread: frozenset[str] = frozenset()  # roles of outputs that no stage reads
     sees_directory: bool = False  # outputs depend on the working directory
-    joins_directory: bool = False  # but only because the tool puts it before relative names in the text
+    joins_directory: bool = False  # the directory matters only as a prefix of relative names in the text
     sees_names: bool = False  # outputs depend on the base names of the intermediates read
     sees_output_names: bool = False  # outputs depend on their own names
     dates_sources: bool = False  # outputs contain the dates and sizes of sources named in the input
@@ -127,9 +127,9 @@ class Tool:
     is_preprocessor: bool = False  # writes text with line markers, which is not stored
     is_host_compiler: bool = False  # compiles C++ text, which includes outputs of other stages, to an object
 
-    # When the tool runs. `priority` is roughly the rest of a Thrust compile from its start, in tenths, so
-    # that the critical path comes first. Stages for the host come before all others, since they find errors
-    # sooner.
+    # When the tool runs. `priority` is roughly the part of a Thrust compile after the stage's start, in
+    # tenths, so that the critical path comes first. Stages for the host come before all others, since they
+    # find errors sooner.
     priority: int = 0
     starts_in_reverse: bool = False  # among equal priorities, the last in nvcc's order starts first
     waits_for_passes: bool = False  # starts after all passes, even those whose output it does not read
@@ -138,7 +138,7 @@ class Tool:
     memory_factor: int = 64
     is_heavy: bool = False  # may need as much memory as the largest tool so far, for any input
     may_run_elsewhere: bool = False  # may run on another machine; the tool's module says why
-    # The variables that a tool with `may_run_elsewhere` queries. If one of them is set, it runs here.
+    # The variables that a tool with `may_run_elsewhere` queries. If one is set, the tool runs here.
     variables: tuple[str, ...] = ()
 
     # Its key.
