@@ -74,8 +74,8 @@ void *content_of(int file, uint64_t size)
     return content;
 }
 
-/* Whether a file was marked as used so long ago that the files to which it refers must be marked, too, which Python
-   does. */
+/* Whether a file was marked as used so long ago that Python has to handle the call, to mark what the file refers to,
+   too. */
 int is_stale(const struct stat *status, const struct timespec *now)
 {
     return status->st_mtim.tv_sec < now->tv_sec - REFRESHED_AFTER;
@@ -141,7 +141,7 @@ void renew_record(int top, const struct call *call, const struct record *record)
     int file;
 
     sum_of(record->start + SUMMED_AFTER, record->head->size - SUMMED_AFTER, record->head->sum);
-    sprintf(path, "%s/%s", TEMPORARY, call->name); /* of equal calls at the same time, one writes */
+    sprintf(path, "%s/%s", TEMPORARY, call->name); /* if equal calls run at the same time, only one of them writes */
     file = open_in(top, path, O_WRONLY | O_CREAT | O_EXCL, &status);
     if (file < 0)
         return;

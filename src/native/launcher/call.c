@@ -38,7 +38,7 @@ static int make_absolute(const char *path, const char *cwd, char *absolute)
     char joined[2 * PATH_MAX], *end = absolute;
     int length = snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : cwd, path);
 
-    if (length >= PATH_MAX || (path[0] == '/' && path[1] == '/' && path[2] != '/')) /* Python keeps two slashes */
+    if (length >= PATH_MAX || (path[0] == '/' && path[1] == '/' && path[2] != '/')) /* Python keeps these two slashes */
         return 0;
     for (char *part = strtok(joined, "/"); part; part = strtok(NULL, "/")) {
         if (strcmp(part, ".") == 0)

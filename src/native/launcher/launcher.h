@@ -71,7 +71,7 @@ void run_script(const struct call *call, const char *folder, int is_within);
 /* compiler.c: `found` has ROOM bytes; find_compiler returns the call's arguments from the compiler's name on */
 int find_on_path(const char *name, char *found);
 char **find_compiler(const struct call *call, char *found);
-void become(const char *path, char **words); /* returns only if it cannot be started, like the next one */
+void become(const char *path, char **words); /* this and the next function return only on failure */
 void run_compiler(const struct call *call);
 
 /* replay.c: returns if Python must handle the call */

@@ -112,7 +112,7 @@ static int commit(struct pending *one)
         unlink(one->path); /* its content is lost, and make must notice that */
         return 0;
     }
-    futimens(one->file, NULL); /* a product must not be older than one before it */
+    futimens(one->file, NULL); /* no product may be older than one written before it */
     sprintf(path, "/proc/self/fd/%d", one->file);
     if (one->unlink_first)
         unlink(one->path);

@@ -3,17 +3,18 @@
        PYTHON -IS -X nvccache=AS-STARTED [-X nvccache-replay=NAME] [-X nvccache-interrupts=held]
               FOLDER/nvccache-python ARGUMENTS...
 
-   FOLDER is the directory of this executable, with links resolved. PYTHON is `python3` in FOLDER if that belongs to a
-   virtual environment, even if this was moved. Otherwise, it is the interpreter whose path the installer wrote into the
-   first lines of nvccache-python or, failing that, `python3` in FOLDER. AS-STARTED is the path that was executed; if
-   its name is `nvcc`, nvccache stands in for nvcc. NAME is the name of the record that was looked for.
+   FOLDER is the directory of this executable, with links resolved. PYTHON is `python3` in FOLDER if FOLDER belongs to a
+   virtual environment, even to one that was moved. Otherwise, it is the interpreter whose path the installer wrote into
+   the first lines of nvccache-python or, failing that, `python3` in FOLDER. AS-STARTED is the path that was executed;
+   if its name is `nvcc`, nvccache stands in for nvcc. NAME is the name of the record that was looked for.
 
    The caller's LD_LIBRARY_PATH, LD_PRELOAD and LD_AUDIT are meant for the tools. A different libz or libpython in them
-   (from MATLAB, or from the modules of a cluster) can keep Python from starting. Therefore, they are renamed, and
-   nvccache-python restores their names. If Python itself may need LD_LIBRARY_PATH, it is first tested without it.
+   (from MATLAB, or from the modules of a cluster) can keep Python from starting. Therefore, these variables are
+   renamed, and nvccache-python restores their names. If Python may need LD_LIBRARY_PATH, a test shows whether it starts
+   without.
 
    If Python stopped before that script runs, no compiler would run. If that might happen, Python is tested first.
-   SIGINT is blocked until the script can end by it in the same way as nvcc. */
+   SIGINT is blocked until the script can handle it, so that ^C ends the call in the same way as nvcc. */
 
 #include "launcher.h"
 
@@ -210,7 +211,7 @@ static int may_find_library(const char *python)
     return 0;
 }
 
-/* Whether the memory of this process is not limited, so that the interpreter has enough to start. */
+/* Whether the memory of this process is unlimited, so that the interpreter cannot fail for lack of it. */
 static int has_room(void)
 {
     struct rlimit room, data;

@@ -22,7 +22,7 @@ static int has_suited_streams(const struct record *record)
     return !record->head->messages_size || output.st_dev != messages.st_dev || output.st_ino != messages.st_ino;
 }
 
-/* Whether there is a record of this call, and it is still valid. */
+/* Whether there is a record of this call that is still valid. */
 static int holds(int top, const struct call *call, struct record *record)
 {
     return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&

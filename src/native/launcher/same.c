@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORTH_OPENING 4 /* so many files of one directory are worth opening it */
+#define WORTH_OPENING 4 /* for so many files, opening their directory saves time */
 #define MOST_GROUPS 1024
 
 extern char **environ;
@@ -66,7 +66,7 @@ static int find_entries(const struct record *record, const char **found)
     return 1;
 }
 
-/* Whether the record's variables have their values, and no other variable has one of the record's prefixes. */
+/* Whether the record's variables have their recorded values, and no other variable has one of the record's prefixes. */
 int is_same_environment(const struct record *record)
 {
     uint32_t count;
@@ -137,7 +137,8 @@ static int has_signature(const struct stat *now, const struct replay_signature *
 }
 
 /* Store the new signature of a touched file or directory if any further change will certainly change it
-   (signatures.is_settled): the device is the same, so its dates are reliable, and the date is not an image's. */
+   (signatures.is_settled): the device, whose dates are reliable, is the same, and the change time has fractions, unlike
+   an image's. */
 static void sign_again(struct record *record, struct replay_signature *recorded, const struct stat *now)
 {
     if (now->st_dev != recorded->device || !now->st_ctim.tv_nsec || now->st_ctim.tv_sec >= record->settled ||
@@ -176,7 +177,7 @@ static int has_same_content(struct record *record, int directory, const char *pa
     return is_same;
 }
 
-/* Whether the files of one directory are unchanged. If it is opened, its path is not resolved for each file. */
+/* Whether the files of one directory are unchanged. If it is opened, the path is not resolved for each file. */
 static int are_same_here(struct record *record, struct replay_file *file, uint32_t count)
 {
     uint32_t directories;
@@ -232,8 +233,8 @@ static uint32_t state_of(const char *path, int *is_link)
     return S_ISREG(now.st_mode) && access(path, X_OK) == 0 ? 'x' : '+';
 }
 
-/* Whether the names that were looked up in each directory are unchanged. They are if the directory has its recorded
-   signature. One with links gets no new signature, since a link's target can change without it. */
+/* Whether the names that were looked up in each directory are unchanged. They are unchanged if the directory has its
+   recorded signature. A directory with links gets no new signature, since their targets can change without it. */
 static int are_names_same(struct record *record)
 {
     uint32_t count, names;

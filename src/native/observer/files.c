@@ -52,8 +52,8 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
         ADD_AT('o', directory, path, 0, flags, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
                status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
                status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
-        /* It may be an inherited descriptor, opened by its name in /dev/fd. It counts as read, as mmap and stdio are
-           not observed. */
+        /* The path may lead to an inherited descriptor in /dev/fd. Opening it counts as reading, since mmap and stdio
+           are not observed. */
         if ((flags & O_ACCMODE) != O_WRONLY && !(flags & O_PATH)
             && (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)))
             observer_reads(&status);
@@ -158,8 +158,8 @@ static void look(int directory, const char *path)
         ADD_AT('h', directory, path, error, error ? 0 : (long)status.st_mode);
 }
 
-/* Whether a call that creates or removes a name failed because of what has this name. Then it told the program the same
-   as a lookup of the name. */
+/* Whether a call that creates or removes a name failed because of what has this name. If so, the call told the program
+   the same as a lookup of the name. */
 static int is_recorded_as_lookup(int error)
 {
     return error == EEXIST || error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENOTEMPTY;

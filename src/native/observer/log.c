@@ -194,7 +194,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
         end = put_number(end, *numbers++);
     }
     *end++ = '\t';
-    /* Most paths are relative to the first working directory. These stay relative. */
+    /* Most paths are relative to the first working directory, and stay relative. */
     if (is_relative && (directory != AT_FDCWD || observer_has_moved || pid != observer_first_pid)) {
         end = put_directory(end, directory, length > 0);
         if (!end) {
@@ -251,7 +251,7 @@ void observer_add(char kind, int directory, const char *text, int count, const l
         length = PATH_MAX;
     if (length <= PATH_MAX)
         observer_compose(kind, directory, text, length, count, numbers);
-    else if (!count || numbers[0] != ENAMETOOLONG)  /* too long in any directory */
+    else if (!count || numbers[0] != ENAMETOOLONG)  /* such a path is too long in any directory */
         lost = "a path is too long";
     if (lost)
         record_loss();

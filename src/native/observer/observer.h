@@ -40,12 +40,13 @@
 
 /* Add a record. A relative path starts at `directory`, as for openat(2); an empty path is that directory. */
 void observer_add(char kind, int directory, const char *text, int count, const long *numbers);
-/* The same with the numbers as further arguments. ADD is for paths in the working directory, ADD_WORD for texts. */
+/* Add a record, with its numbers as further arguments. ADD is for paths in the working directory, ADD_WORD for
+   texts. */
 #define ADD_AT(kind, directory, text, ...) \
     observer_add(kind, directory, text, sizeof((long[]){__VA_ARGS__}) / sizeof(long), (long[]){__VA_ARGS__})
 #define ADD(kind, text, ...) ADD_AT(kind, AT_FDCWD, text, __VA_ARGS__)
 #define ADD_WORD(kind, text, ...) ADD_AT(kind, NO_PATH, text, __VA_ARGS__)
-/* The same after a call, with its errno, or 0, as the first number; errno is kept. After EFAULT nothing is recorded,
+/* Record the result of a call, with errno, or 0, as the first number; errno is kept. After EFAULT nothing is recorded,
    because the text cannot be read. */
 #define ADD_ANSWER(kind, directory, text, is_bad, ...) \
     do { \

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 extern char **environ;
-extern const char __ehdr_start __attribute__((visibility("hidden")));  /* of the observer, defined by the linker */
+extern const char __ehdr_start __attribute__((visibility("hidden")));  /* the observer, by the linker */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 #define LOG_VARIABLE "_NVCCACHE_SCRATCH=" /* as in observation/observer.py */
