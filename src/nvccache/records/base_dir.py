@@ -33,7 +33,7 @@ def base_of(base_dir: str, cwd: str) -> str:
         return os.path.dirname(repository)
     base = base_dir.rstrip("/")
     if base and not _is_below(cwd, base):
-        base = os.path.realpath(base)  # `cwd` comes from the kernel and contains no links
+        base = os.path.realpath(base)  # because the links in `cwd` are resolved, too
     return base if _is_below(cwd, base) else ""
 
 

@@ -69,7 +69,7 @@ def components_of(request: Request, scope: str) -> list[KeyComponent]:
         else:
             naming.append(argument)
     if len({each.name for each in naming}) < len({(each.name, each.value) for each in naming}):
-        # nvcc warns if an option is given twice with different values, and the record contains the warning.
+        # nvcc warns if an option is given twice with different values, so these affect the recorded messages.
         components += [("argument", _parts_of(each, scope, cwd, checkout)) for each in naming]
     wanted = invocation.dependencies
     given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
@@ -100,10 +100,10 @@ def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[
 
 
 def _with_effect_of_maps(options: str, cwd: str, checkout: str) -> str:
-    """The options; each prefix map is followed by what remains of the working directory after the prefix.
+    """The options; after each prefix map, there is the part of the working directory that follows its prefix.
 
-    A map such as `-ffile-prefix-map=/base/one=.` keeps the checkout's path out of the outputs. Its own path
-    becomes relative here, so that the key does not differ between checkouts.
+    A map such as `-ffile-prefix-map=/base/one=.` keeps the checkout's path out of the outputs. In the key,
+    the path `/base/one` becomes relative, so that the key is the same in all checkouts.
     """
     shown, *maps = options.split(_PREFIX_MAP)
     for old, equals, new in (text.partition("=") for text in maps):

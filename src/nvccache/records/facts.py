@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
 
-# Topics: what tools can query about the machine. A record has a digest of each answer. Only LIBRARIES has a
-# subject.
+# Topics of questions that a tool can ask about the machine. A record has digests of the answers. Only
+# questions about LIBRARIES have a subject.
 HOST = "host"  # the machine's name, kernel and number of processors
 NATIVE = "native"  # the processor's model and all its features
 CALLER = "caller"  # what child processes inherit from this one: users, limits, standard input and so on
@@ -122,7 +122,7 @@ class CurrentState:
         return self._links[path]
 
     def answer(self, topic: str, subject: str) -> str:
-        """The digest of what the machine now answers; see the function `answer` below."""
+        """The digest of the current answer to a question about the machine; see `answer` below."""
         question = topic, subject
         if question not in self._answers:
             self._answers[question] = answer(topic, subject, self.environ)
@@ -260,9 +260,9 @@ def sentence(what: str) -> str:
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str]) -> str:
-    """The digest of what the machine now answers; empty if the topic is unknown or there is no answer.
+    """The digest of the current answer to a question about the machine; empty if there is no answer.
 
-    The launcher does not compare these digests. Most answers cannot change before the machine reboots.
+    The launcher does not ask these questions, because most answers cannot change before a reboot.
 
     The subject may come from a damaged record or from a remote, so it must not decide which file is read.
     """

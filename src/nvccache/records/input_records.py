@@ -68,7 +68,7 @@ _RECORD = sections.Schema(
 _MOST_FILES = 10_000  # in an input record on a remote; a TU of CUTLASS or PyTorch reads up to 2,000 files
 _LARGEST = 1 << 22  # bytes of an input record on a remote; one with 1,600 headers has 300,000 bytes
 _PROCESS_PATHS = ("/proc/self/", "/proc/thread-self/")
-_BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
+_BEING_WRITTEN = 2 * 10**9  # nanoseconds; for this time after a change, a directory may change again
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 CODE = "c"  # a source whose comments do not matter; its digest leaves them out (comments.py)
@@ -101,13 +101,13 @@ class InputRecord:
 
     def __init__(self) -> None:
         self.files: list[str] = []
-        self.kinds = ""  # a letter for each file: SOURCE, CODE, PROGRAM or LIBRARY (of a program)
+        self.kinds = ""  # a letter for each file: SOURCE, CODE, PROGRAM, or LIBRARY if a program loads it
         self.digests: list[str] = []
         self.signatures: list[Signature] = []
         self.directories: list[str] = []
         # If the signature of a directory is UNKNOWN, each name that was looked up in it is checked.
         self.directory_signatures: list[Signature] = []
-        self.names: list[list[str]] = []  # those in each directory, each after its state (presence.py)
+        self.names: list[list[str]] = []  # for each directory: names, each with its state before it
         self.search_path = ""  # the value of PATH when programs were searched
         self.reader = presence.user_and_groups()  # the user and groups of the process that read the files
         self.cache_signatures: list[Signature] = []  # those of `caches`; only replay records contain them
@@ -247,7 +247,7 @@ def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Ite
     """
     within, excepted = tuple({f"{place}/" for place in places}), set(searched)
     names = zip(input_record.directories, input_record.names, strict=True)
-    own = os.getcwd() + "/"  # its own path does not count, since shells look up $PWD
+    own = os.getcwd() + "/"  # the working directory's own path does not count, since shells look up $PWD
     looked_in = [
         directory
         for directory, looked_up in names
@@ -279,7 +279,7 @@ def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
 def signature_of_directory(
     directory: str, names: list[str], since_ns: int, is_link: Callable[[str], bool] = os.path.islink
 ) -> Signature:
-    """The directory's signature if it changes with any of these names; UNKNOWN if each must be checked.
+    """The directory's signature if any change of these names changes it; UNKNOWN if each must be checked.
 
     The names must be checked if the directory changed just before `since_ns`, if its dates are unreliable, or
     if one of them is a file or a link: without a change of the directory, a file can become executable, and a
@@ -297,7 +297,7 @@ def signature_of_directory(
 
 
 def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
-    """The changes since the recording. Each is searched only when the caller requests the next one."""
+    """The changes since the recording. Each one is searched for only when the caller requests it."""
     yield from _changed_facts(ENVIRONMENT_FACTS, input_record, now)
     yield from _changed_directories(input_record, now)
     yield from _changed_files(input_record, now)

@@ -2,9 +2,9 @@
 
 The names follow from the command line by nvcc's rules. Records contain only indices into the list of these
 names, because a record may come from a remote. A call cannot be recorded if nvcc names its outputs by rules
-that are not implemented here. Replay records contain the names themselves: they never leave the cache
-directory, and each is for one command line, working directory and environment. Direct hits load this module,
-so it is part of the hot path.
+that are not implemented here. Replay records may contain the names themselves, because they never leave the
+cache directory, and each is for one command line, working directory and environment. Direct hits load this
+module, so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Invocation
 
-STANDARD_OUTPUT = ""  # the destination of a query's product that is printed
+STANDARD_OUTPUT = ""  # the destination of the output that a query prints
 EXTENSIONS = {
     "ltoir": ".ltoir",
     "optix-ir": ".optixir",

@@ -89,7 +89,7 @@ def _write_new(product: Product, is_replaced: bool) -> None:
         _fill(descriptor, product)
         if is_replaced:
             os.unlink(destination)
-        # With `src_dir_fd`, Python follows the link in /proc; the value is ignored for an absolute path.
+        # `src_dir_fd` makes Python follow the link in /proc. Its value is ignored for an absolute path.
         os.link(name or f"/proc/self/fd/{descriptor}", destination, src_dir_fd=descriptor)
     finally:
         os.close(descriptor)
@@ -120,9 +120,9 @@ def _fill(descriptor: int, product: Product) -> None:
 def _clone(source: str, target: int, content: bytes) -> bool:
     """Share the blob's blocks (copy on write) instead of copying them; False if that is impossible.
 
-    The clone is compared with the content, because the blob's file may be an older one that is damaged. Most
-    file systems cannot clone, and fail before anything is read. The file is truncated to the content's
-    length, because a blob's file may end with a checksum.
+    The clone is compared with the content, because the blob's file may be damaged. Most file systems cannot
+    clone, and fail before anything is read. The clone is truncated to the content's length, because the
+    blob's file may end with a checksum.
     """
     import fcntl
 
@@ -142,7 +142,7 @@ def _clone(source: str, target: int, content: bytes) -> bool:
 
 
 def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes:
-    """The depfile's content. `entered` has (file, whether it is a system header) for each file of a pass."""
+    """The depfile's content. `entered` has the files that were read, and whether each is a system header."""
     wanted = invocation.dependencies
     assert wanted is not None
     # The same file may be entered both as a system header and as another file.
@@ -176,7 +176,7 @@ def _as_listed(name: bytes) -> bytes:
     """A header's name as nvcc writes it into a depfile.
 
     nvcc takes the name from a line marker of the preprocessor, but does not decode its escape sequences: each
-    backslash becomes a slash, so that an escaped one becomes two, and a quotation mark ends the name.
+    backslash becomes a slash, so an escaped backslash becomes two slashes. A quotation mark ends the name.
     """
     before_quote, quote, _ = name.partition(b'"')
     return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")

@@ -158,7 +158,7 @@ def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, loo
     """Store content that a process wrote, with the inputs of that process.
 
     The content may contain secrets from a command line. So only this user can read it, and it is never sent
-    to a remote. The inputs were observed after `looked_at_ns`.
+    to a remote. The inputs were observed after the time `looked_at_ns`, in nanoseconds.
     """
     input_records.forget_unsettled(inputs, looked_at_ns)
     read = input_records.encode(inputs)

@@ -9,8 +9,8 @@ argv, some environment variables, and the working and cache directories. The lau
 Python in `-X nvccache-replay=NAME`. If Python computes another name for a call, it writes no replay record.
 Without the native launcher, there are no replay records, only direct hits.
 
-The launcher can check less than Python. Calls have no replay record if they depend on a directory listing, or
-behind a wrapper on what the process inherits, or if the settings require more than an answer, such as a log.
+The launcher can check less than Python. Calls have no replay record if they depend on a directory listing or
+on what their process inherits, such as limits, or if the settings require more than an answer, such as a log.
 Queries with long output have no replay record either, because their output would be stored twice.
 """
 

@@ -39,7 +39,7 @@ _NICE = 10
 _LINGER_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 60.0  # for one request: no call waits for it, and a slow line takes long for a large object
-_STALL_SECONDS = 90.0  # without a finished item until a remote is given up, since a request may never end
+_STALL_SECONDS = 90.0  # if no item is finished in this time, the remote is given up: a request may never end
 _AT_ONCE = 6  # concurrent requests
 
 
@@ -52,7 +52,7 @@ class Sender:
     _environ: Mapping[str, str]
     objects: int = 0  # the number of objects sent
     bytes: int = 0
-    refused: int = 0  # items that failed although the remote works; not tried again
+    refused: int = 0  # items that failed although the remote works; they are not tried again
     fault: ServiceError | None = None  # the error of the remote after which nothing more is sent
     _service: Service | None = None
 

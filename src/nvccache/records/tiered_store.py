@@ -1,7 +1,7 @@
 """A cache directory with remotes, which are queried for what the directory lacks.
 
-It is only used if NVCCACHE_REMOTE is set and the cache directory does not answer a call, so it is not part of
-the hot path. Remotes are not trusted: a blob that does not match its digest counts as absent, and so does a
+This module is only used if NVCCACHE_REMOTE is set and the cache directory does not answer a call, so it is
+not part of the hot path. Remotes are not trusted: a blob that does not match its digest is ignored, as is a
 record that cannot be decoded. The package remote/ decides how a remote is queried, and for how long.
 """
 
@@ -54,7 +54,7 @@ class TieredStore(Store):
             try:
                 content, compress = opened_blob(received, digest)
             except ValueError:
-                self._tier.note_broken()  # another remote may have an undamaged one
+                self._tier.note_broken()  # another remote may have an undamaged copy
             else:
                 self.add_blob(digest, content, compress, is_received=True)
                 return content

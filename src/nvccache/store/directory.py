@@ -1,4 +1,4 @@
-"""Opens everything in the cache directory. Paths are relative to the directory, such as `locks/usage.lock`.
+"""Opens all files in the cache directory. Paths are relative to the directory, such as `locks/usage.lock`.
 
 A cache directory is recognized by nvccache's CACHEDIR.TAG, which also makes backup programs skip it. nvccache
 adds the tag to a directory that is empty, or that contains only names of nvccache because a cache was removed
@@ -59,7 +59,7 @@ class Directory:
             self._check()
 
     def problem(self) -> str:
-        """Why compiles cannot use this cache: a word of outcomes.REASONS, or empty. Raises nothing."""
+        """Why compiles cannot use this cache: a word of outcomes.REASONS, or empty if they can."""
         try:
             self._check()
         except FileNotFoundError:
@@ -238,5 +238,5 @@ def is_private(path: str) -> bool:
 
 
 def at(cache: str | Directory) -> Directory:
-    """The Directory for a path; a Directory is returned as it is."""
+    """The Directory for a path; if a Directory is given, that Directory."""
     return Directory(cache) if isinstance(cache, str) else cache

@@ -78,7 +78,7 @@ def quote(text: str) -> str:
 
 def _unquoted(text: str) -> str:
     if "%" in text:
-        for special, code in reversed(_SPECIAL.items()):  # the percent sign last
+        for special, code in reversed(_SPECIAL.items()):  # the percent sign must be decoded last
             text = text.replace(code, special)
     return text
 

@@ -80,7 +80,7 @@ def unpack(kind: str, record: bytes) -> list[bytes]:
 
 
 def join(strings: list[str]) -> bytes:
-    """Join strings to a section. They must not contain NUL. Without strings, the section is empty."""
+    """Join strings into a section. They must not contain NUL. Without strings, the section is empty."""
     return os.fsencode("\0".join([*strings, ""]))
 
 
