@@ -66,7 +66,8 @@ _CALLER_FILES = {
 # options of compilers.
 _DATES_IN_SHELL = rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)"
 _PROCESSOR_FILES = ("/proc/cpuinfo", "/sys/devices/system/cpu")
-# `-march=native` and the like, a file of options, and an option by which gcc's driver replaces `native`.
+# Arguments that may mean this machine's processor: `native`, an option that gcc puts in its place, or a file of
+# options.
 _NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
 KERNEL_PATHS = ("/dev/", *GENERATED_FILES)
 _INHERITED = (0, *range(3, 20))  # as in observer/input.c
@@ -253,8 +254,8 @@ def variables_of(process: Process, environ: Mapping[str, str], requests_colours:
 def files_of_status(process: Process, has_program: bool) -> list[str]:
     """The regular files whose status, such as the date, a process may have used; none for a compiler.
 
-    `has_program` says whether the run has a program of the table's last column. Such a program may ask for
-    the status of each file that it opens, or that a shell opens for it.
+    `has_program` says whether the run has a program of kind OTHER. Such a program may ask for the status of
+    each file that it opens, or that a shell opens for it.
     """
     if process.kind in COMPILERS:
         return []

@@ -36,7 +36,7 @@ def run_query(request: Request, cache: Store, path: str, watch: Watch, since_ns:
     completed, log = watch.run([request.nvcc, *request.arguments], request.guarded_environ)
     report = Report(scratch.hide_paths(completed.stdout, path), scratch.hide_paths(completed.stderr, path))
     report.status, report.is_query, report.product = completed.status, True, product
-    # The query may have failed only because it was observed.
+    # The query may have failed only because it was observed, so nvcc runs it again.
     if completed.status < 0 or (completed.status and log.read().incomplete):
         report.leave_to_nvcc = "odd_failure"
     elif not streams.can_be_written(bool(report.stdout), bool(report.stderr)):
