@@ -66,8 +66,7 @@ _CALLER_FILES = {
 # options of compilers.
 _DATES_IN_SHELL = rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)"
 _PROCESSOR_FILES = ("/proc/cpuinfo", "/sys/devices/system/cpu")
-# Arguments that may mean this machine's processor: `native`, an option that gcc puts in its place, or a file of
-# options.
+# Arguments that may mean this machine's processor: `native`, what gcc makes of it, or a file of options.
 _NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
 KERNEL_PATHS = ("/dev/", *GENERATED_FILES)
 _INHERITED = (0, *range(3, 20))  # as in observer/input.c

@@ -1,9 +1,9 @@
 """Runs the tools of a call with the observer, a preloaded library, and finds its logs.
 
-The library is loaded from the place where it is installed, because a server that a tool starts keeps it
-loaded during later compiles. An environment variable names a directory for each run, in which the library
-writes its log; once the log is removed, the library writes nothing (observer/log.c). observer_log.py parses
-logs.
+The library is loaded from where it is installed, not from the scratch directory, because a server that a tool
+starts keeps it loaded during later compiles. An environment variable names a directory for each run, in which
+the library writes its log; once the log is removed, it writes nothing (observer/log.c). Logs are parsed by
+observer_log.py.
 """
 
 from __future__ import annotations

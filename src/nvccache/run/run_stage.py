@@ -163,7 +163,7 @@ def facts_of(content: bytes, cache: Store, is_recaching: bool = False) -> Pass:
     Memos hit often, since editing a comment or adding an unused macro does not change the text.
     """
     text = ("text", (keys.digest_bytes(content),))
-    # Records contain facts in the same encoding, so a new bucket of records also invalidates these memos.
+    # Records contain facts in the same encoding, so a new version of their bucket also makes memos invalid.
     key = keys.key_of("facts", [("bucket", (store.RECORD,)), text])
     memo = None if is_recaching else cache.find_record(store.MEMO, key)
     if memo is not None:

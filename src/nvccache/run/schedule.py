@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _LONG_SECONDS = 0.5  # long compared with a query of a remote
 _POLL_FOR_SLOTS_SECONDS = 0.1
-_POLL_SECONDS = 0.02  # between checks whether another process has ended a stage
+_POLL_SECONDS = 0.02  # between two checks whether another process still runs a stage
 _CLEANING_SECONDS = 1.0  # how long a tool may take to remove its temporary files
 
 
@@ -87,7 +87,7 @@ class Schedule:
         self._slots = call_slots
         self._claims = claims
         self._executor = executor(call) if executor else None
-        self._on_result = on_result  # called with each result before a stage reads it; may raise
+        self._on_result = on_result  # called with each result before a stage reads it
         self._by_output = {output.path: run for run in call.runs for output in run.stage.outputs}
         self._before = {run: self._runs_before(run) for run in call.runs}
         self._limit = len(call.plan.steps)  # the number of the first stage that failed; later ones do not run
