@@ -338,7 +338,7 @@ def _is_stream(path: str) -> bool:
     try:
         for _ in range(_MOST_LINKS):
             is_special = path.startswith(("/dev/", "/proc/"))
-            if is_special and (path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path):
+            if is_special and "/fd/" in path:
                 return True
             if not os.path.lexists(path):
                 return is_special and not _is_below_plain_directory(path)

@@ -94,8 +94,6 @@ def _match(token: str, following: str | None) -> Argument | None:
     if spelling.lstrip("-") in UNSUPPORTED:
         return None
     name = SPELLINGS.get(spelling)
-    if name is None and spelling[1:] in GLUED_TEXT:
-        name = GLUED_TEXT[spelling[1:]]
     if name is not None:
         # With `--name=`, CUDA 11.2 takes the next token as the value, later versions the empty string.
         if ARITIES[name] == SWITCH or value == "":

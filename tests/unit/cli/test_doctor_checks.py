@@ -14,7 +14,7 @@ import pytest
 import unprivileged
 from nvccache import config
 from nvccache.cli import cache_checks, doctor
-from nvccache.cli.install import install_command
+from nvccache.cli.install import install_command, launcher
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
@@ -240,7 +240,9 @@ def test_doctor_without_an_nvcc_compiles_nothing_and_shows_how_to_get_one(nvccac
     assert [each["topic"] for each in document["findings"]] == [
         "version", "launcher", "observer", "nvcc", "cache",
     ]  # fmt: skip
-    found = document["findings"][3]
+    started, found = document["findings"][1], document["findings"][3]
+    without = "without the compiled launcher: no call can be replayed"
+    assert (started["state"], started["text"]) == (ODD, f"`{launcher()}`, {without}")
     assert (found["state"], document["is_bad"]) == (BAD, True)
     assert found["fix"] == [install_command("toolkit")]
     document = nvccache.json("doctor", PATH="/nowhere", NVCCACHE_NVCC="nvcc-1")
@@ -248,8 +250,9 @@ def test_doctor_without_an_nvcc_compiles_nothing_and_shows_how_to_get_one(nvccac
 
 
 SAMPLE = """#!/bin/sh
-[ -z "$NVCCACHE_LOG" ] && [ "$NVCCACHE_STRICT" = 1 ] || exit 9
-case "$1$3" in -keepkeep | -c-o) ;; *) exit 8 ;; esac
+[ "$NVCCACHE_STRICT$NVCCACHE_LOG $NVCCACHE_DIR $XDG_CONFIG_HOME" = "1 $PWD/cache $PWD" ] || exit 9
+case "$*" in "-keep -keep-dir keep -c probe.cu -o probe.o" | "-c probe.cu -o probe.o") ;; *) exit 8 ;; esac
+[ -d keep ] || exit 7
 for object; do :; done
 {act}
 """

@@ -153,6 +153,8 @@ def compiles(root):
     log(root, outcomes.BYPASS, "later.o", reason="unknown_option")
     log(root, outcomes.MISS, "asked.o", cause=first, sources=["asked.cu"])
     log(root, outcomes.QUERY_MISS, sources=["asked.cu"])
+    log(root, outcomes.MISS, "exact.o", cause=first)
+    log(root, outcomes.MISS, "folder/exact.o", cause="it is newer")
     log(root, outcomes.MISS, "part.o", cause=first)
     log(root, outcomes.MISS, "whole", cause=first, sources=["part.o"])
     log(root, outcomes.QUERY_MISS, sources=["query.cu"])

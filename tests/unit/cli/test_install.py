@@ -99,3 +99,5 @@ def test_the_command_for_an_extra_installs_its_packages_next_to_this_nvccache(mo
     assert re.fullmatch(rf"{re.escape(program)} -m pip install '?opendal\S+ '?redis\S+", command)
     monkeypatch.setattr(metadata, "requires", lambda name: None)
     assert install.install_command("remote") == f"{program} -m pip install 'nvccache[remote]'"
+    monkeypatch.setattr(metadata, "requires", lambda name: metadata.distribution("no-such-package"))
+    assert install.install_command("remote") == f"{program} -m pip install 'nvccache[remote]'"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from nvccache.cli import output
@@ -24,3 +26,13 @@ ago, at, seconds, size = output.format_ago, output.format_time, output.format_se
 )  # fmt: skip
 def test_sizes_and_times_are_printed_in_units_that_suit_them(form, value, text):
     assert form(value) == text
+
+
+def test_long_lines_are_split_between_words_on_a_terminal_only(monkeypatch):
+    line = "a word-with-hyphens `and/a/long/path/as/well`"
+    assert output.wrapped(line) == [line]
+    monkeypatch.setattr(output.sys, "stdout", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setenv("COLUMNS", "20")
+    assert output.wrapped(line) == ["a word-with-hyphens", "    `and/a/long/path/as/well`"]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert list(map(len, output.wrapped("x " * 60))) == [79, 43]

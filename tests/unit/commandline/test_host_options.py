@@ -17,7 +17,7 @@ HOST = {
         -MD; -MMD; -MF,x.d; -Wp\,-MD\,x.d; -Xpreprocessor,-MMD; -save-temps; -save-temps=obj; --save-temps;
         -fdump-tree-all; -da; -dumpdir,x; -aux-info,x; -o,x; --output=x; -Wa\,-adhln=x.s; -Wa\,--MD\,x.d;
         -Xassembler,-a=x; -ftime-trace; -fsave-optimization-record; -fopt-info-vec=x;
-        -Xclang,-dependency-file,-Xclang,x; -g -MD; '-MD'
+        -Xclang,-dependency-file,-Xclang,x; -g -MD; '-MD'; -Xassembler,--x,-Wp\,-MD\,x.d
     """,
     "host_hidden_inputs": r"@x; -specs=x; --specs=x; -wrapper,x; -fplugin=x.so; -B/x; -Wa\,@x",
     "host_hides_sources": r"-P; -Wp\,-P; -Xpreprocessor,-P; --no-line-commands",

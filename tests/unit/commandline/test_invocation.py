@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from nvccache import outcomes
+from nvccache.commandline import invocation
 from nvccache.commandline.invocation import MODES, Bypass, Invocation, parse
 
 
@@ -279,6 +280,15 @@ def test_options_in_an_option_file_can_cause_a_bypass(in_directory, content, rea
 def test_a_pipe_as_option_file_is_left_for_nvcc_to_read(in_directory):
     os.mkfifo(in_directory / "pipe")
     assert _reason("-c", "a.cu", "-optf", "pipe") == "unreadable_option_file"
+
+
+def test_an_option_file_that_may_not_be_read_is_left_to_nvcc(in_directory, monkeypatch):
+    def refuse(path, mode):
+        raise PermissionError
+
+    monkeypatch.setattr(invocation, "open", refuse, raising=False)
+    (in_directory / "private").touch()
+    assert _reason("-c", "a.cu", "-optf", "private") == "unreadable_option_file"
 
 
 @pytest.mark.parametrize(

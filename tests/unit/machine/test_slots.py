@@ -119,8 +119,10 @@ def test_a_call_uses_its_own_job_slot_before_shared_ones(tmp_path):
     slots = Slots(pool)
     taken = [slots.take() for _ in range(4)]
     assert [slot and slot.is_own for slot in taken] == [True, False, False, None]
+    assert not slots.may_become_free()
     for slot in (taken[0], taken[0], taken[2]):
         slots.release(slot)
+        assert slots.may_become_free()
     assert [slot and slot.is_own for slot in (slots.take(), slots.take(), slots.take())] == [
         True,
         False,
@@ -154,6 +156,7 @@ def test_under_make_each_further_job_slot_needs_a_jobserver_token(tmp_path, fifo
     taken = [slots.take() for _ in range(4)]
     assert [slot and slot.is_own for slot in taken] == [True, False, False, None]
     assert len(numbers_of(pool)) == max(0, cores - 3), "other calls see that the machine is busy"
+    assert slots.may_become_free()
     slots.release(taken[0])
     for _ in range(2):
         slots.release(taken[1])

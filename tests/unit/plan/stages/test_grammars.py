@@ -86,23 +86,43 @@ def test_gcc_options_that_load_unknown_programs_prevent_caching(word):
     assert found and not found.is_cached
 
 
-# What a stage sees that is neither in its inputs nor in its words.
-TRAITS = [
-    ("cicc x.ii", ""),
-    ("cicc -g x.ii", "sees_directory"),
-    ("cicc -g -generate-line-info -o a.ptx x.ii", "sees_directory"),
-    ("cicc -generate-line-info -olto x -o a.ptx x.ii", "sees_directory"),
-    ("cicc -generate-line-info -o a.ptx x.ii", "sees_directory joins_directory"),
-    ("ptxas x.ptx", ""),
-    ("ptxas -g x.ptx", "sees_names"),
-]
+# What is true of each command line of a tool, as far as it is not true by default.
+TRAITS = {
+    "cicc x.ii": "",
+    "cicc -g x.ii": "sees_directory",
+    "cicc -g -generate-line-info -o a.ptx x.ii": "sees_directory",
+    "cicc -generate-line-info -olto x -o a.ptx x.ii": "sees_directory",
+    "cicc -generate-line-info -o a.ptx x.ii": "sees_directory joins_directory",
+    "cudafe++ x.ii": "",
+    "ptxas -o x.cubin x.ptx": "",
+    "ptxas -arch=compute_80 x.ptx": "",
+    "ptxas x.ptx": "not_cached stays_in_order",
+    "ptxas --output-file=x.cubin --generate-line-info x.ptx": "dates_sources",
+    "ptxas -g -o x.cubin x.ptx": "sees_names sees_output_names dates_sources",
+    "ptxas --device-debug -o x.cubin x.ptx": "sees_names sees_output_names dates_sources",
+    "nvlink a.o -o x.cubin": "",
+    "nvlink -nvvmpath=/cuda a.o -o x.cubin": "dates_linked_sources",
+    "nvlink --options-file=x a.o -o x.cubin": "not_cached",
+    "gcc -D__NVCC__ -E a.cu -o /s/a.ii": "sees_directory may_include",
+    "gcc -D__NVCC__ -E a.cu -wrapper x -o /s/a.ii": "sees_directory not_cached may_include",
+    "gcc -D__CUDA_ARCH__=800 -E a.cu -o /s/a.ii": "sees_directory may_include",
+    "gcc -D__CUDA_ARCH__=800 -c a.cudafe1.cpp -o a.o": "sees_names may_include",
+    "gcc -D__CUDA_ARCH__=800 -c a.cudafe1.cpp -g -o a.o": "sees_directory sees_names may_include",
+    "gcc -D__CUDA_ARCH__=800 -c a.cudafe1.cpp -fstack-usage -o a.o": "sees_names may_include writes_beside",
+    "gcc -D__CUDA_ARCH__=800 -c a.cudafe1.cpp -fprofile-use -o a.o": "not_cached may_include stays_in_order",
+    "gcc -D__NVCC__ -c a.cpp -o a.o": "sees_directory sees_names may_include reads_source stays_in_order",
+    "gcc -c /cuda/crt/link.stub -o a.o": "may_include",
+    "gcc -c /cuda/crt/link.stub -g -o a.o": "sees_directory sees_names may_include",
+    "gcc -Wl,--start-group a.o -Wl,--end-group -o a": "not_cached stays_in_order",
+}
 
 
-@pytest.mark.parametrize(("line", "traits"), TRAITS)
-def test_debug_and_line_options_put_directory_and_names_into_the_stage_key(line, traits):
-    found = grammar_of(line.split())
-    names = ("sees_directory", "joins_directory", "sees_names")
-    assert [name for name in names if getattr(found, name)] == traits.split()
+@pytest.mark.parametrize("line", TRAITS)
+def test_what_a_stage_depends_on_follows_from_the_options_of_its_tool(line):
+    found, default = grammar_of(line.split()), Grammar("x")
+    names = [name for name in Grammar.__slots__ if isinstance(getattr(default, name), bool)]
+    differing = [name for name in names if getattr(found, name) != getattr(default, name)]
+    assert " ".join(differing).replace("is_cached", "not_cached") == TRAITS[line]
 
 
 def test_a_fatbin_is_stored_only_where_the_call_asks_for_it():
