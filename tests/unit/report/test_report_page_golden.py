@@ -1,10 +1,11 @@
-"""The report's page of a small build, as in `golden/page.html`, without style and scripts.
+"""The report's page of a small build, without style and scripts, and its trace, as in `golden/`.
 
 Run with NVCCACHE_TEST_REGENERATE=1 to write it again; read the difference.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -13,9 +14,9 @@ from pathlib import Path
 import made_builds
 from made_builds import bypass, call, calls_of, hit, stage
 from nvccache import __version__
-from nvccache.report import page
+from nvccache.report import lanes, page
 
-GOLDEN = Path(__file__).parent / "golden" / "page.html"
+GOLDEN = Path(__file__).parent / "golden"
 BUILD = [
     call(
         stage(kind="host_preprocess", seconds=0.3),
@@ -49,7 +50,16 @@ def test_the_report_page_of_a_build_matches_the_golden_file(monkeypatch):
         r"(?s)<style>.*?</style>|<script>.*?</script>|sha256-[^']*|(?<=sentences.:){[^}]*", "", printed
     )
     printed = re.sub(r"(?=<(?:tr|div|li|section|script)\b)|(?<=\],)", "\n", printed)
+    compare(printed, GOLDEN / "page.html")
+
+
+def test_the_trace_of_a_build_matches_the_golden_file():
+    traced = json.dumps(lanes.trace_of(calls_of([*BUILD[:4], bypass(sources=[])])))
+    compare(traced.replace("}, {", "},\n{"), GOLDEN / "trace.json")
+
+
+def compare(printed, path):
     printed = printed.replace(__version__, "VERSION")
     if os.environ.get("NVCCACHE_TEST_REGENERATE"):
-        GOLDEN.write_text(printed)
-    assert printed == GOLDEN.read_text()
+        path.write_text(printed)
+    assert printed == path.read_text()
