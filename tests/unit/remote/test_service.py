@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,10 +40,11 @@ def test_every_remote_fault_has_a_message_and_a_counter():
 @pytest.mark.parametrize("kind", ["http", "s3"])
 def test_fetching_a_remote_object_is_one_request(kind):
     with FaultyServer(says(200, b"content")) as server:
-        assert service(server, kind).get(NAME, MOST) == b"content"
+        assert service(server, kind).get(NAME, 7) == b"content"
         assert len(server.requests) == 1
         assert server.requests[0].startswith("GET ")
         assert NAME in server.requests[0]
+        assert service(server, kind).get(NAME, 6) is None
 
 
 @pytest.mark.parametrize(
@@ -133,16 +136,23 @@ AZURE = {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k", "AZURE_
         ("https://h", {}, "http / endpoint=https://h:443 root=/"),
         ("https://u@h", {}, "http / endpoint=https://h:443 password= root=/ username=u"),
         ("https://:w@h", {}, "http / endpoint=https://h:443 password=w root=/ username="),
+        ("http://h,rw", {}, "webdav / disable_create_dir=true endpoint=http://h:80 root=/"),
         ("redis://:w@h/2?ttl=9", {"REDISCLI_AUTH": "x"},
          "redis / db=2 default_ttl=9s endpoint=redis://h:6379 password=w root=/"),
         ("redis://h?prefix=p", {"REDISCLI_AUTH": "x"},
          "redis / db=0 endpoint=redis://h:6379 password=x root=/p"),
         ("memcached://h:2", {"REDISCLI_AUTH": "x"}, "memcached / endpoint=tcp://h:2 root=/"),
+        ("memcached://u:w@h:2?prefix=p,rw", {},
+         "memcached / endpoint=tcp://h:2 password=w root=/p username=u"),
         ("ghac:///p", {}, "ghac / root=/p version=nvccache"),
         ("azblob://c/p", AZURE, "azblob / account_key=k account_name=a container=c"
          " endpoint=https://a.blob.core.windows.net root=/p sas_token=t"),
         ("gs://b/p?anonymous=1&endpoint=http://e", {},
          "gcs / bucket=b disable_vm_metadata=true endpoint=http://e root=/p skip_signature=true"),
+        ("s3://b?anonymous=1&region=r", {"AWS_REGION": "one"},
+         "s3 / bucket=b disable_ec2_metadata=true region=r root=/ skip_signature=true"),
+        ("s3://b", {"AWS_REGION": "one", "AWS_DEFAULT_REGION": "two"},
+         "s3 / bucket=b disable_ec2_metadata=true region=one root=/"),
         ("s3://b/p", {"AWS_DEFAULT_REGION": "two", "AWS_ENDPOINT_URL": "http://e"},
          "s3 / bucket=b disable_ec2_metadata=true endpoint=http://e region=two root=/p"),
         ("s3://b?profile=me&virtual_host=1&ec2=1", {},
@@ -151,7 +161,7 @@ AZURE = {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k", "AZURE_
 )  # fmt: skip
 def test_client_options_follow_from_the_remote_url_and_the_environment(url, environ, expected):
     remote, environ = remote_url.parse(url)[0], {**NO_CREDENTIALS, **environ}
-    service, options = object_store.options_of(remote, environ)
+    service, options = object_store.options_of(remote, environ, remote.is_writable)
     shown = [f"{name}={value}" for name, value in sorted(options.items())]
     assert " ".join([service, "/", *shown]) == expected
 
@@ -200,3 +210,73 @@ def test_missing_folders_are_created_on_a_webdav_server_that_requires_them():
     with FaultyServer(answers) as server:
         opened(f"{server.url}/p,rw").put("1/ab/x", b"")
         assert server.requests[-1].startswith("PUT")
+
+
+@pytest.fixture
+def redis(monkeypatch):
+    """In place of redis-py's client: how it was made, what it was asked, and what it answers or raises."""
+    seen = SimpleNamespace(made=[], asked=[], answer=b"content")
+
+    def ask(*given, **options):
+        seen.asked.append((*given, *options.items()))
+        if isinstance(seen.answer, Exception):
+            raise seen.answer
+        return seen.answer
+
+    def make(*given, **options):
+        seen.made = [*given, {name: value for name, value in options.items() if value is not None}]
+        return SimpleNamespace(getrange=ask, set=ask)
+
+    monkeypatch.setitem(sys.modules, "redis", SimpleNamespace(Redis=make))
+    return seen
+
+
+def test_a_url_and_variables_give_the_options_of_the_redis_client(redis):
+    options = {"protocol": 2, "ssl": True, "ssl_check_hostname": True}
+    options |= {"socket_timeout": 3.0, "socket_connect_timeout": 3.0}
+    opened("rediss://h/3", {}, 3.0)
+    assert redis.made == ["h", 6379, 3, options]
+    opened("rediss://h", {"REDISCLI_AUTH": "x", "SSL_CERT_FILE": "/c"}, 3.0)
+    assert redis.made[3] == {**options, "password": "x", "ssl_ca_certs": "/c"}
+    opened("rediss://u:w@[::1]:7", {"REDISCLI_AUTH": "x"}, 3.0)
+    assert redis.made == ["::1", 7, 0, {**options, "username": "u", "password": "w"}]
+
+
+def test_redis_gets_one_range_of_an_object_and_stores_it_with_its_expiry(redis):
+    assert opened("rediss://h").get(NAME, 7) == b"content"
+    assert opened("rediss://h?prefix=p").get(NAME, 6) is None
+    redis.answer = b""
+    assert opened("rediss://h?prefix=p").get(NAME, 6) is None
+    opened("rediss://h?prefix=p&ttl=9,rw").put(NAME, b"x")
+    ranges = [(NAME, 0, 7), (f"p/{NAME}", 0, 6), (f"p/{NAME}", 0, 6)]
+    assert redis.asked[:3] == ranges
+    assert redis.asked[3] == (f"p/{NAME}", b"x", ("ex", "9"))
+
+
+def error(name, *bases, text="", context=None):
+    made = type(name, bases or (Exception,), {})(text)
+    made.__context__ = context
+    return made
+
+
+@pytest.mark.parametrize(
+    ("raised", "word"),
+    [
+        (error("AuthenticationError", ConnectionError), "bad_credentials"),
+        (error("NoPermissionError"), "bad_credentials"), (error("Slow", TimeoutError), "timeout"),
+        (error("Lost", ConnectionError), "unreachable"), (error("OutOfMemoryError"), "full"),
+        (error("ReadOnlyError"), "denied"), (error("Odd"), "broken"),
+        (error("Lost", ConnectionError, text="SSL: no"), "tls"),
+        (error("Lost", ConnectionError, context=FileNotFoundError()), "tls"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_each_exception_of_the_redis_client_has_its_fault_word(redis, raised, word):
+    redis.answer = raised
+    assert fault_of(opened("rediss://h").get, NAME, MOST) == word
+    assert fault_of(opened("rediss://h,rw").put, NAME, b"x") == word
+
+
+def test_without_its_client_redis_over_tls_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "redis", None)
+    assert fault_of(opened, "rediss://h") == "not_installed"
