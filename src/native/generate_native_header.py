@@ -1,4 +1,4 @@
-"""Writes shared.h of the launcher: what it shares with Python, whose code is where each of it stands.
+"""Writes the launcher's shared.h: definitions that it shares with Python, read from the Python modules.
 
 python src/native/generate_native_header.py            write it
 python src/native/generate_native_header.py --check    fail if it is stale
@@ -96,7 +96,7 @@ def _tables() -> list[str]:
 
 
 def _table(name: str, texts: Sequence[str]) -> str:
-    """A macro with six texts a line; what JSON quotes, C reads as well."""
+    """A macro with six texts a line. JSON's quoted strings are also valid in C."""
     lines = [", ".join(map(json.dumps, texts[at : at + 6])) for at in range(0, len(texts), 6)]
     return f"#define {name} {{" + ", \\\n    ".join(lines) + ", 0}\n"
 

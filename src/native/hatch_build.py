@@ -1,10 +1,10 @@
-"""Builds what is written in C into the wheel: the launcher, its library, the observer and the class check.
+"""Compiles the C sources into the wheel: the launcher, its library, the observer and the class check.
 
-Without a C compiler the script that the launcher runs is the command, and the others are left out. The
-class check runs before stages on other machines.
+Without a C compiler, the script that the launcher would run becomes the command, and the other parts are left
+out. The class check starts the tools of stages on other machines.
 
-The observer is loaded into compilers, so it is built here and installed with the package: a cache that others
-can write to would be no safe place for it.
+The observer is installed with the package, not stored in a cache directory to which others may write, since
+it is loaded into compilers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PACKAGE = "nvccache/native"
 _REDIRECT = "nvccache-redirect.so"  # the launcher's library, next to it
-# The wrappers must be the functions that they are named after, and look at their arguments as the real ones
-# do; that of dlopen must end in a jump. So the user's CFLAGS are not used.
+# The user's CFLAGS are not used: they could rename the functions that the observer wraps, or change how these
+# treat their arguments, and the wrapper of dlopen must end in a jump.
 _OF_LIBRARY = (
     "-std=gnu11",
     "-shared",
@@ -38,16 +38,16 @@ _OF_LIBRARY = (
     "-U_FILE_OFFSET_BITS",
     "-U_TIME_BITS",
 )
-# For each the directory of its sources, its name, how it is linked, and its status when asked for nothing.
-# The launcher is linked statically where the C library can be: that starts faster, and on other systems, too.
-# The check is linked so only: where it is sent there may be no C library, or another.
+# For each part, the directory of its sources, its name, ways to link it, and its status without arguments.
+# The launcher is linked statically if possible, so that it starts faster, and on other systems, too. The
+# class check is always linked statically: it is sent to machines that may have another C library, or none.
 _PARTS: dict[str, tuple[str, str, tuple[tuple[str, ...], ...], int]] = {
     "launcher": ("launcher", "nvccache", (("-static",), ()), 127),
     "redirect": ("redirect", _REDIRECT, (_OF_LIBRARY,), 0),
     "observer": ("observer", "observer.so", (_OF_LIBRARY,), 0),
     "class-check": ("class_check", "class-check", (("-static",),), 98),
 }
-# What does not work without a part.
+# What does not work if a part is missing.
 _LOSSES = {
     "launcher": "no replays, and no compile where Python cannot start",
     "redirect": "an nvcc that is a script runs without the cache",
@@ -68,7 +68,7 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
         notes = [f"{name}: not built: {trouble}\n" for name, (_, trouble) in built.items() if trouble]
         for note in notes:
             self.app.display_warning(f"{note.strip()} ({_LOSSES[note.partition(':')[0]]})")
-        # Also where neither could be built: what is left runs on no other system either.
+        # Even if no part could be built, since the rest runs on no other system either.
         system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{system}"
         build_data["pure_python"] = False
@@ -76,13 +76,13 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
         launcher = built["launcher"][0]
         if not launcher:
             launcher = shutil.copyfile(script, os.path.join(self._folder, "nvccache"))
-            os.chmod(launcher, 0o755)  # which the script lacks
+            os.chmod(launcher, 0o755)  # the script is not executable
         build_data["shared_scripts"] |= {launcher: "nvccache", script: "nvccache-python"}
         if redirect := built["redirect"][0]:
-            os.chmod(redirect, 0o644)  # no command, though it is where these are
+            os.chmod(redirect, 0o644)  # it is no command, although it is installed next to them
             build_data["shared_scripts"][redirect] = _REDIRECT
         package = [path for path in (built["observer"][0], built["class-check"][0]) if path]
-        package.append(self._written("notes", "".join(notes)))  # what `doctor` has to say of the build
+        package.append(self._written("notes", "".join(notes)))  # what `doctor` says about the build
         package.append(self._written("build", build_text(self.root, version == "editable")))
         for path in package:
             place = f"{_PACKAGE}/{os.path.basename(path)}"
@@ -92,7 +92,7 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
                 build_data["force_include"][path] = place
 
     def _written(self, name: str, text: str) -> str:
-        """The path of a new file with this text."""
+        """Write a file with this text, and return its path."""
         path = os.path.join(self._folder, name)
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(text)
@@ -103,10 +103,10 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def build_text(root: str, is_editable: bool) -> str:
-    """What `--version` has to say of the build; without a commit unless it is built from a checkout."""
+    """What `--version` says about the build, with the commit if this is a checkout."""
     library = " ".join(platform.libc_ver()) or "an unknown C library"
     how = "editable" if is_editable else f"built on {platform.machine()} with {library}"
-    if not os.path.exists(os.path.join(root, ".git")):  # a repository further up is somebody else's
+    if not os.path.exists(os.path.join(root, ".git")):  # a repository in a directory above is a different one
         return how
     argv = ["git", "-C", root, "rev-parse", "--short=10", "HEAD"]
     try:
@@ -117,7 +117,7 @@ def build_text(root: str, is_editable: bool) -> str:
 
 
 def compiled(name: str, native: str, folder: str) -> tuple[str, str]:
-    """The path of a built file in `folder`; empty, with a reason, if there is none that works."""
+    """Compile a part into `folder`; returns its path, or an empty path and a reason if none works."""
     directory, built, linkings, status = _PARTS[name]
     sources = sorted(glob.glob(os.path.join(native, directory, "*.c")))
     path = os.path.join(folder, built)
@@ -139,15 +139,15 @@ def compiled(name: str, native: str, folder: str) -> tuple[str, str]:
 
 
 def works(path: str, status: int) -> bool:
-    """Whether a program ends with this status, or a program into which a library is loaded runs as before."""
-    folder, name = os.path.split(path)  # which may have blanks, and cannot stand in LD_PRELOAD then
+    """Whether a built program ends with this status, or `true` still runs with a built library preloaded."""
+    folder, name = os.path.split(path)  # a path with blanks cannot be in LD_PRELOAD
     argv, environ = ([path], None) if status else (["true"], {**os.environ, "LD_PRELOAD": f"./{name}"})
     ended = subprocess.run(argv, cwd=folder, env=environ, check=False, stderr=subprocess.PIPE)
     return ended.returncode == status and not (ended.stderr and status == 0)
 
 
 def put(built: str, path: str) -> None:
-    """At once, and only where it is another one: a tool may be about to load it."""
+    """Install a file by renaming, and only if it differs, since a tool may be about to load it."""
     if os.path.exists(path) and filecmp.cmp(built, path, shallow=False):
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)

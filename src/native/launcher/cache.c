@@ -74,8 +74,8 @@ void *content_of(int file, uint64_t size)
     return content;
 }
 
-/* Whether a file was marked as used so long ago that Python has to handle the call, to mark what the file refers to,
-   too. */
+/* Whether a file was last marked as used so long ago that Python must handle the call, because only Python also marks
+   the files to which this file refers. */
 int is_stale(const struct stat *status, const struct timespec *now)
 {
     return status->st_mtim.tv_sec < now->tv_sec - REFRESHED_AFTER;

@@ -1,7 +1,7 @@
 /* The executable `nvccache`: replays a call that was made before, or starts Python in isolated mode. Python gets the
    environment unchanged, except for variables that could keep it from starting.
 
-   A script cannot do that. pip removes the options from the first line of a Python script, so that PYTHONHOME,
+   A script could not do that. pip removes the options from the first line of a Python script, so that PYTHONHOME,
    PYTHONPATH and the like would take effect. A shell script would add PWD and other variables to nvcc's environment.
 
    If Python cannot be started, this executes the compiler that the call names, or else an nvcc on PATH. If Python

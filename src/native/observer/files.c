@@ -33,7 +33,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int kept = errno;
     struct stat status;
 
-    if (!path)  /* freopen opens the same file again */
+    if (!path)  /* freopen without a path opens the same file again */
         return;
     if (descriptor < 0) {
         if (kept != EFAULT)

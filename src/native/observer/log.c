@@ -22,7 +22,7 @@
 #define HEADER 48                     /* '@', two numbers, blank and newline */
 #define SLOTS (1 << 13)
 #define LIMIT (64L << 20)             /* bytes of a log: no compile that can be cached writes more */
-#define MOST_YIELDS (1 << 22)         /* of the CPU, while waiting for a lock that may never be released */
+#define MOST_YIELDS (1 << 22)         /* how often to yield before a lock counts as never released */
 
 static char buffer[HEADER + ROOM];
 static unsigned used;           /* bytes of records, which begin at HEADER */

@@ -56,7 +56,7 @@ ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
 ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
 ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory)
 
-/* Extended attributes, for which no input record has a place. */
+/* Extended attributes, which input records do not contain. */
 #define ATTRIBUTES(name, parameters, arguments) \
     BEFORE(ADD_WORD('k', "", SYS_##name), ssize_t, -1, name, parameters, arguments)
 

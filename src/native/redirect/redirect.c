@@ -89,8 +89,8 @@ static int is_compiled(const char *path)
     return !memcmp(magic, "\177ELF", 4);
 }
 
-/* The nvcc that nvccache must run if it is executed instead of this program; NULL if the program is not to be
-   redirected. nvcc finds its toolkit by argv[0], so this name or path must lead to the program itself. */
+/* If nvccache must be executed instead of this program, the nvcc that nvccache then has to run; otherwise, NULL. nvcc
+   finds its toolkit by argv[0], so this name or path must lead to the program itself. */
 static const char *nvcc_of(const char *path, char *const *words, char *const *variables)
 {
     struct stat program, named;

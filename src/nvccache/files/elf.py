@@ -11,7 +11,7 @@ MAGIC = b"\x7fELF"
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # old compressed debug data, and LTO code
 _ELF64 = MAGIC + b"\x02\x01"
-# In the ELF header: offset, entry size and number of section headers, and the index of the names' section.
+# In the ELF header: offset, entry size and number of section headers, and which section has their names.
 _SECTION_HEADERS = struct.Struct("<40xQ10xHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 

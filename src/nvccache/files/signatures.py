@@ -66,7 +66,7 @@ def all_of(paths: Iterable[str] | Iterable[bytes]) -> list[Signature] | None:
 
 
 def of_boot() -> str:
-    """Identifies this machine until it reboots, and thus its processor; empty if unknown."""
+    """An id of this machine, and so of its processor, that changes with each boot; empty if unknown."""
     try:
         descriptor = os.open(BOOT, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -150,7 +150,7 @@ _kinds_by_device: dict[int, str] = {}
 
 
 def _kinds() -> Mapping[int, str]:
-    """The kind of file system on each device, read once: mounts rarely change while a process runs."""
+    """The kind of file system on each device, read once: a process assumes that mounts do not change."""
     if not _kinds_by_device:
         try:
             with open(_MOUNTS, encoding="utf-8", errors="replace") as stream:

@@ -57,7 +57,7 @@ _LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # dropped if 
 _OWN_PREFIX = "_NVCCACHE_"
 _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
-_MAX_FINAL_READS = 32  # after a tool has ended: twice the largest pipe, as others may keep writing
+_MAX_FINAL_READS = 32  # limit after a tool has ended, twice the largest pipe: others may keep writing
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -77,7 +77,9 @@ def restore_stop_signals() -> None:
 
 
 def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """Stop all tools and raise Interrupted. The code that waits for a tool may not know its pid yet."""
+    """Stop all tools and raise Interrupted. The code that waits for a tool may lack its pid, so cannot stop
+    it.
+    """
     for stop_signal in _STOP_SIGNALS:
         if signal.getsignal(stop_signal) is not signal.SIG_IGN:
             # A second ^C kills tools that ignore SIGTERM.
@@ -117,7 +119,7 @@ class Child:
         self.pid = pid
         self.streams = streams  # descriptors to read its stdout and stderr from
         self.returncode: int | None = None  # its exit code, or minus the number of the signal that ended it
-        self.cpu = 0.0  # seconds, from the kernel when it is reaped
+        self.cpu = 0.0  # in seconds; set when the process is reaped
         self._reaping = threading.Lock()
 
     def poll(self) -> int | None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _NAME = r"[0-9a-f]{16}"
-_STALE_SECONDS = 24 * 3600.0  # since the last new file
+_STALE_SECONDS = 24 * 3600.0  # a directory is stale if it got no new file for so long
 _TRIES = 100
 # nvcc and its tools do not quote these characters correctly in commands and C text.
 _UNQUOTABLE = frozenset('\\"$`\n')
@@ -37,8 +37,8 @@ _UNQUOTABLE = frozenset('\\"$`\n')
 def choose(environ: Mapping[str, str], cache: str) -> str:
     """The absolute path of a new scratch directory, which is created later.
 
-    If other users could replace it in TMPDIR, it is in the cache directory. If they could replace it there,
-    too, it is in /tmp. With umask 002, the user's group may write to TMPDIR and to the cache directory.
+    If other users could replace it in TMPDIR, the cache directory is used; if they could replace it there,
+    too, /tmp. With umask 002, the user's group may write to TMPDIR and to the cache directory.
     """
     parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
     if os.path.isdir(parent) and not _is_safe(_of_user(parent)) and os.path.isabs(cache):
@@ -58,7 +58,7 @@ def _of_user(parent: str) -> str:
 
 
 def _is_safe(path: str) -> bool:
-    """Whether a directory, which may not exist yet, cannot be replaced by other users."""
+    """Whether a directory, which may not exist yet, is safe from being replaced by other users."""
     try:
         parent = os.stat(os.path.dirname(path))
         if parent.st_mode & untrusted.WRITABLE_BY_OTHERS and not parent.st_mode & stat.S_ISVTX:
@@ -77,7 +77,7 @@ def is_quotable(path: str) -> bool:
 
 
 def hide_paths(text: bytes, path: str) -> bytes:
-    """Diagnostics in which intermediates have base names, without the path of the scratch directory."""
+    """Diagnostics that show intermediates by base name, without the path of the scratch directory."""
     return text.replace(os.fsencode(path) + b"/", b"")
 
 
@@ -146,7 +146,7 @@ def _remove_if_stale(path: str) -> None:
 def remove(path: str) -> None:
     """Remove as much of a scratch directory as possible; links are not followed.
 
-    Does not use `shutil.rmtree`, since importing shutil loads the archive modules.
+    Does not use `shutil.rmtree`, since importing shutil takes long: it also loads modules for archives.
     """
     for _ in range(_TRIES):
         _remove_folder(path)

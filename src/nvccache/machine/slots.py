@@ -38,7 +38,7 @@ _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
 _SPARE_BYTES = 256 * _MIB  # kept free for everything else on the machine
 _JOBSERVER = "--jobserver-auth="
-_UNLIMITED = 1 << 62  # bytes; without a limit, a control group of version 1 reports more
+_UNLIMITED = 1 << 62  # bytes; control groups of version 1 report more if they have no limit
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:

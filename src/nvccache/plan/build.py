@@ -1,6 +1,6 @@
 """Builds a plan from a transcript: the stages, and the files that flow between them.
 
-A stage depends on the earlier stages that write its inputs. These are found by file name, never by position.
+A stage depends on the earlier stages that write its inputs. Files are recognized by name, never by position.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _beside(product: Output, argv: Sequence[str]) -> list[Output]:
 
 
 def _reading_product(piece: Piece, products: Mapping[str, str]) -> Piece:
-    """The argument, turned into an input if it names a product of an earlier stage (ptxas may check PTX)."""
+    """Turn an argument into an input if it names a product of an earlier stage, such as PTX to be checked."""
     if piece.use == PLAIN:
         for name in _possible_files(piece.prefix):
             if name in products:

@@ -11,7 +11,7 @@ from nvccache.values import dataclass, replace
 
 # Kinds of wrappers: a script that only runs `exec COMPILER OPTIONS "$@"`, and any other wrapper.
 PLAIN_WRAPPER, ANY_WRAPPER = "plain", "any"
-APPENDED = "+"  # added to the name of a file for each stage that appends to it
+APPENDED = "+"  # added to a file's name for each stage that would append to the file
 _ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 
 
@@ -105,7 +105,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def end_of_passes(self, number: int) -> int:
-        """The index of the next step after `number` that stays in order, for which later passes wait."""
+        """The index of the next step after `number` that the passes behind it must wait for."""
         for at, step in enumerate(self.steps[number + 1 :], number + 1):
             if isinstance(step, Stage) and step.grammar.stays_in_order:
                 return at

@@ -30,7 +30,7 @@ class ObjectStore(Service):
         self._remote = remote
         self._environ = environ
         self._timeout = timeout
-        self._operators: dict[bool, Any] = {}  # opendal's clients; True: the one for writing
+        self._operators: dict[bool, Any] = {}  # opendal's clients for reading (False) and for writing (True)
         service, options = options_of(remote, environ)
         # Without permission to list a bucket, the answer for a missing object is "denied", not "not found".
         self._may_deny_missing = service != "http" or "password" not in options

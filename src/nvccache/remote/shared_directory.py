@@ -15,12 +15,12 @@ import os
 from nvccache.files import untrusted
 from nvccache.remote.service import UNUSABLE, Service, ServiceError
 
-# These mean that an object is absent. EINVAL: not a regular file, or too large.
+# Errors that mean that an object is absent. EINVAL: not a regular file, or too large.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV)
 _WORDS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "denied"),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "full"),
-    # Only one name is affected, not the whole directory.
+    # Errors that affect one name, not the whole directory.
     **dict.fromkeys((errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY), "broken"),
 }
 

@@ -59,7 +59,7 @@ class OtherMachines(Executor):
         self._is_usable = outages.current(self._outage) is None
 
     def offer(self, run: StageRun) -> tuple[Work, Callable[[], None]] | None:
-        """A job that runs a stage elsewhere, and what frees its slot; None if the stage cannot be sent."""
+        """A job to run a stage elsewhere, and a function that frees its slot; None if it cannot be sent."""
         if run.stays_here or not self._is_usable or not work.may_be_sent(run.stage, self._call.environ):
             return None
         slot = self._pool.take()

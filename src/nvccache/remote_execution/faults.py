@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 UNREACHABLE = "unreachable"  # no connection, no answer in time, or no common encryption
-DENIED = "denied"  # the credentials are wrong or lack a right
+DENIED = "denied"  # the credentials are wrong or insufficient
 NO_WORKERS = "no_workers"  # the stage stayed in the queue too long, or the engine is full
 FAILED = "failed"  # the tool failed, or an output is missing
 BROKEN = "broken"  # anything else

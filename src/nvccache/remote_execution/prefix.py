@@ -2,9 +2,9 @@
 
 NVCCACHE_EXECUTOR_DIR must have the same path on all machines. It contains
 
-    tools-<digest>/bin/…, lib/…     a tool with its libraries, made once
-    away-<random>/                  one stage: a tree as for an engine, in which `bin` and `lib` link to the
-                                    tool; with a script, the tool's messages and a report
+    tools-<digest>/bin/…, lib/…     a tool with its libraries, copied once
+    away-<random>/                  one stage: the same tree as in engine.py, whose `bin` and `lib` link to
+                                    the tool, with the script, the tool's messages and the worker's report
 
 The script contains the whole command, so the launcher need not forward arguments, variables or the working
 directory. Some launchers report success even if the command did not run to its end, and on a network file

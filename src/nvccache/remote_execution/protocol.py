@@ -37,7 +37,7 @@ _OPTIONS = [
     ("grpc.http2.max_pings_without_data", 0),
 ]
 _LONGEST_TEXT = 200
-_LARGEST_FILE = 1 << 20  # in bytes, of a file with certificates or a token
+_LARGEST_FILE = 1 << 20  # maximum size in bytes of a file with certificates or a token
 
 Digest = tuple[str, int]  # SHA-256 in hexadecimal, and size in bytes
 

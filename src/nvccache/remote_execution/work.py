@@ -45,7 +45,7 @@ class ShippedTool:
     """A tool with its loader, its libraries and class-check."""
 
     files: Sequence[ToolFile]
-    argv: Sequence[str]  # up to the program, without its arguments; paths are relative to the tree's root
+    argv: Sequence[str]  # class-check, the loader and the program, relative to the tree's root
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class DependencyStep:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    variables: dict[str, str]  # set for all commands
+    variables: dict[str, str]  # environment variables for all commands
     steps: tuple[Command | DependencyStep, ...]
     messages: bytes  # lines that the driver prints
     removed: tuple[str, ...] = ()  # files that nvcc would remove

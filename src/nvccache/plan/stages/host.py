@@ -1,5 +1,5 @@
-"""The host compiler. It runs the preprocessor for each pass, compiles the output of cudafe++ or nvlink or a
-source without device code, and links.
+"""The host compiler. It runs the preprocessor for each pass; compiles the output of cudafe++ or nvlink, or a
+source without device code; and links.
 
 It can have any name, so its commands are recognized by the macros that nvcc defines in them.
 """
@@ -61,7 +61,7 @@ def _compile(argv: Sequence[str], sees_names: bool, reads_source: bool) -> Gramm
         kind="host_compile",
         writes={} if has_side_outputs else {"-o": "object"},
         names={"-o": "program"} if has_side_outputs else {},
-        sees_directory=has_debug_info(argv) or reads_source,  # it includes a pass
+        sees_directory=has_debug_info(argv) or reads_source,  # compiling a source includes a pass
         sees_names=sees_names and not has_side_outputs,
         is_cached=not has_side_outputs and not any(token.startswith(_UNCACHED) for token in argv[1:]),
         may_include=True,

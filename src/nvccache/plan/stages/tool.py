@@ -1,7 +1,7 @@
 """The types `Tool` and `Grammar`: all that other modules need to know about one kind of stage.
 
 A Grammar describes one command line; a Tool describes what is true of all command lines of that tool. This
-module knows no particular tool. test_check.py finds contradictions in their descriptions.
+module knows no particular tool; test_check.py checks that each tool's description is consistent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Argv = Sequence[str]
 
 WRITES = "writes"
 READS = "reads"
-MENTIONS = "mentions"  # the name of an intermediate, which an output includes
+MENTIONS = "mentions"  # the name of an intermediate that an output includes
 NAMES = "names"  # the name of a file that the tool does not read
 PLAIN = "plain"  # any other argument
 
@@ -47,7 +47,7 @@ class Grammar:
     sees_names: bool = False  # outputs depend on the base names of the intermediates read
     sees_output_names: bool = False  # outputs depend on their own names
     dates_sources: bool = False  # outputs contain the dates and sizes of sources named in the input
-    dates_linked_sources: bool = False  # the same for sources that only the output's line information names
+    dates_linked_sources: bool = False  # outputs contain dates of sources named only in their line tables
     is_cached: bool = True
     may_include: bool = False  # reads headers that no option names
     reads_source: bool = False  # compiles a source of the user that no pass has preprocessed
