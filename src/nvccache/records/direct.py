@@ -1,6 +1,6 @@
 """Direct hits: finds the record of a call by its parsed arguments.
 
-Unlike a replay, a direct hit is possible if files were touched or outputs have other names. The key of a call
+A direct hit is possible even if files were touched or outputs have other names. The key of a call
 consists of its parsed arguments, without those that only name outputs. A record is valid in one of these
 scopes, each with its own key. They are tried in this order:
 

@@ -71,7 +71,7 @@ class Difference:
 class CurrentState:
     """The current state of files, environment and machine, with which input records are compared.
 
-    Each file is checked only once. With an earlier state as `files`, both share what they know about files.
+    Each file is checked only once. If `files` is given, both states share what they know about files.
     """
 
     __slots__ = (

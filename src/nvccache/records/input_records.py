@@ -107,7 +107,7 @@ class InputRecord:
         self.directories: list[str] = []
         # If the signature of a directory is UNKNOWN, each name that was looked up in it is checked.
         self.directory_signatures: list[Signature] = []
-        self.names: list[list[str]] = []  # for each directory: names, each with its state before it
+        self.names: list[list[str]] = []  # for each directory: names, each after a character for its state
         self.search_path = ""  # the value of PATH when programs were searched
         self.reader = presence.user_and_groups()  # the user and groups of the process that read the files
         self.cache_signatures: list[Signature] = []  # those of `caches`; only replay records contain them

@@ -90,7 +90,7 @@ def _answer_parsed(
     replay.add_of_process(request, entry.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
         # After an edit, the next call needs the results of stages from which this record was made. So mark
-        # them, too. If a replay record is stale, the launcher starts Python, so that this is done.
+        # these results, too. If a replay record is stale, the launcher starts Python so that they are marked.
         cache.mark_used(entry.result.basis)
     return answer
 

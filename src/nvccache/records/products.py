@@ -7,8 +7,8 @@ until it is complete, so that nothing remains of it if its process is killed. On
 support O_TMPFILE, such as NFS, it has a temporary name. If overwriting a file fails, the file is removed.
 
 The depfile of -MD and -MMD is generated for each call, because it contains the name of the call's output. Its
-format was compared with that of nvcc 11.8 to 13.5; passes.py decides which files it lists. Direct hits load
-this module, so it is part of the hot path.
+format is the same as with nvcc 11.8 to 13.5. passes.py decides which files it lists. Direct hits load this
+module, so it is part of the hot path.
 """
 
 from __future__ import annotations

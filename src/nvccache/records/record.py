@@ -76,7 +76,7 @@ class LookupKey:
 
     def __init__(self, key: str, scope: str = "") -> None:
         self.key = key
-        self.scope = scope  # how widely results are shared; the names are in direct.py and find_stage.py
+        self.scope = scope  # how widely results are shared: a constant of direct.py or find_stage.py
 
 
 class Entry:

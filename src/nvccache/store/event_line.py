@@ -10,7 +10,7 @@ three fields, then the rest of the line, which Python has prepared. Separators i
 Event, StageEvent and RemoteUse are tables: each annotated name is a field, and the type of its default says
 how it is written. If you change a table, change the version in the names of the logs, because lines of other
 versions are not read. Also change the version of store.REPLAY, because replay records contain the end of a
-line and, if you change StageEvent, that of store.RECORD, because results contain stages.
+line. If you change StageEvent, change the version of store.RECORD as well, because results contain stages.
 
 events.py reads logs, and event_totals.py adds them up. Direct hits load this module, so it is part of the hot
 path.
@@ -34,7 +34,7 @@ FOLDER = "journal"
 LOG, OLD_LOG = "calls-v12.log", "calls-v12.old.log"
 LARGE = 4 * 1024**2  # bytes at which a log is full; it then has some thousand calls
 PARTS, ITEMS = "\x1f", "\x1e"  # separate the fields of a table inside a field, and the items of a list
-HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
+HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # values of `result` for a stage
 LOCAL = "local"  # the value of `where` for a stage that ran on this machine
 CACHED = "cached"  # the value of `away` for a stage whose result the executor already had
 _LONGEST_TEXT, _MOST_ITEMS = 4096, 32
@@ -156,7 +156,7 @@ class Event(Record):
         self.started = started
         self.pid = os.getpid()
         self.stages: list[StageEvent] = []
-        self.replayed: Sequence[str] = ()  # further stages, already encoded
+        self.replayed: Sequence[str] = ()  # stages of a recorded call, as they are encoded in its record
 
     @property
     def ended(self) -> float:

@@ -41,7 +41,7 @@ _AHEAD_SECONDS = 3600  # how far dates of a file server may be in the future
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The number of some files, and the sum of their bytes."""
+    """How many files there are, and how many bytes they have together."""
 
     bytes: int
     files: int
