@@ -177,7 +177,7 @@ static int has_same_content(struct record *record, int directory, const char *pa
     return is_same;
 }
 
-/* Whether the files of one directory are unchanged. If it is opened, the path is not resolved for each file. */
+/* Whether the files of one directory are unchanged. Opening it saves resolving its path for each file. */
 static int are_same_here(struct record *record, struct replay_file *file, uint32_t count)
 {
     uint32_t directories;

@@ -64,7 +64,7 @@ void observer_add(char kind, int directory, const char *text, int count, const l
     } while (0)
 
 void observer_flush(void);                /* write the collected records */
-void observer_lose(const char *reason);   /* note that something is not recorded; `reason` is a literal */
+void observer_lose(const char *reason);   /* remember that something could not be recorded; `reason` is a literal */
 void observer_before_fork(void);
 void observer_after_fork(void);
 void observer_end(int status);            /* record the end of this process, and write later records at once */
@@ -74,9 +74,9 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
 void observer_compose_start(void);
 
 void observer_objects(void);              /* record the loaded objects */
-void observer_loads(void);                /* note that the program is about to load an object */
+void observer_loads(void);                /* remember that the program may load an object */
 void observer_new_objects(void);          /* record the loaded objects if there may be new ones */
-void observer_note_inputs(void);          /* note inherited descriptors at the start of a process */
+void observer_note_inputs(void);          /* remember the descriptors that a process inherits */
 void observer_reads(const struct stat *status); /* record a read of an open file if it was inherited */
 void observer_uses(int descriptor);       /* record any use of an inherited descriptor, even one that fails */
 void observer_streams(void);              /* record reads of the standard input by stdio functions */

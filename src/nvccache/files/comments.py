@@ -1,7 +1,7 @@
 """Removes those comments from a C++ source that cannot change the preprocessor's output.
 
-Only comments at the end of a line are removed, so that no token moves; newlines stay. A comment also stays if
-it might not be one: on a line with quotation marks, on a directive with `<` (`#include <a//b>`), on a line
+Only comments at the end of a line are removed, so that no token moves; newlines stay. Text that may not be a
+comment also stays: on a line with quotation marks, on a directive with `<` (`#include <a//b>`), on a line
 that continues the line before, or on one where another comment ends. Comments also stay if they contain a
 backslash, suppress a warning of gcc (`/* fall through */`), or may cause one. A line is treated in the same
 way whether or not it is inside a comment that began on an earlier line.

@@ -187,7 +187,9 @@ class Handle:
 
 
 def reap_children() -> None:
-    """Wait for all children after a stop signal, since one may have started that no thread waits for."""
+    """Wait for all children after a stop signal, which may have come before a thread waited for a new
+    child.
+    """
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)

@@ -1,4 +1,4 @@
-"""Turns a transcript into a plan: the stages, the files that flow between them, and the stages' keys.
+"""Turns the output of `nvcc --dryrun` into a plan: the stages, the files between them, and the stages' keys.
 
 `stages/` has one file per tool. Runs nothing.
 """

@@ -1,4 +1,4 @@
-"""Builds a plan from a transcript: the stages, and the files that flow between them.
+"""Builds a plan from the transcript of a dry run: the stages, and the files that flow between them.
 
 A stage depends on the earlier stages that write its inputs. Files are recognized by name, never by position.
 """

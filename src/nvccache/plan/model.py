@@ -19,7 +19,7 @@ _ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 class Output:
     """A file that a stage writes."""
 
-    role: str
+    role: str  # what the file is, such as "cubin"
     path: str
     destination: str = ""  # where the user requested the file; empty for an intermediate
     begins_as: str = ""  # an intermediate that is copied to `path` before the stage appends to it
@@ -105,7 +105,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def end_of_passes(self, number: int) -> int:
-        """The index of the next step after `number` that the passes behind it must wait for."""
+        """The index of the first step after `number` that no later pass may overtake."""
         for at, step in enumerate(self.steps[number + 1 :], number + 1):
             if isinstance(step, Stage) and step.grammar.stays_in_order:
                 return at

@@ -73,7 +73,7 @@ class Tier:
             number = answer[1] + 1
 
     def note_broken(self) -> None:
-        """Note that a remote's answer cannot be used."""
+        """Record that a remote's answer cannot be used."""
         self.faults["broken"] = None
 
     def close(self) -> None:

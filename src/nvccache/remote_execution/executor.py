@@ -1,7 +1,8 @@
 """Runs stages of a call on other machines: decides which stages are sent, and whether a result is accepted.
 
-A stage is sent if no core is idle here. While it runs elsewhere, it keeps its claim, but reserves no slot and
-no memory. If no result comes back, the stage runs here, and nothing is sent for a while (remote/outages.py).
+A stage is sent if no core is idle here. While it runs elsewhere, it keeps its claim (store/locks.py), but no
+slot and no memory. If no result comes back, the stage runs here, and nothing is sent for a while
+(remote/outages.py).
 
 On another machine, a stage can read only what was sent with it: its inputs and the files of its tool, which
 are all part of its key. Therefore, its dependencies are known without an observer, and are the same as an

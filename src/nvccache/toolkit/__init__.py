@@ -1,4 +1,4 @@
 """nvcc and its tools: where they are, dry runs, their digests, and the libraries that they load.
 
-Does not interpret the commands of a transcript.
+Does not interpret the commands that a dry run prints.
 """

@@ -57,8 +57,8 @@ _HOST_FEATURES = frozenset(
     """.split()
 )
 _FOR_OTHER_PROGRAMS = ("-Wa,", "-Wl,", "-Wp,")
-# Options that wrappers add: paths of programs, headers and libraries, link options, and hardening options of
-# distributions.
+# Options that wrappers add and with which line numbers do not matter: paths of programs, headers and
+# libraries, link options, and hardening options of distributions.
 _ADDED = (
     r"-[BLl].*|-Wl,.*|--sysroot=.*|-isysroot|-nostdinc(?:\+\+)?|-frandom-seed=.*|-fzero-call-used-regs=.*"
     r"|--param=ssp-buffer-size=\d+"
