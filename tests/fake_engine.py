@@ -29,6 +29,10 @@ FAILS = "every action ends with status 1"
 FULL = "takes no content"
 OTHER_VERSION = "speaks version 3"
 DIES = "ends the stream in the middle"
+ENDS = "ends the stream before the action is done"
+REFUSES = "ends the operation with an error"
+DENIES = "answers with an error"
+TAKES_PART = "takes only part of a stream"
 NO_TOKEN = "wants a token"
 OTHER_CLASS = "has another processor"
 EXECUTES_NOTHING = "stores content and no more"
@@ -48,6 +52,7 @@ class FakeEngine:
         self.delay = 0.0  # seconds that an action takes longer
         self.altered: Callable[[Any], None] = lambda result: None  # changes what an action has come to
         self.seen: list[tuple[str, Any]] = []
+        self.written: list[list[tuple[str, int, bool]]] = []  # what each stream says of its parts
         self.metadata: list[Any] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(16))
         self._server.add_generic_rpc_handlers((_Handler(self),))
@@ -105,9 +110,11 @@ class FakeEngine:
         return answer
 
     def Write(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        content = b"".join(request.data for request in requests)
+        parts = list(requests)
+        self.written.append([(part.resource_name, part.write_offset, part.finish_write) for part in parts])
+        content = b"".join(part.data for part in parts)
         self.blobs[protocol.digest_of(content)[0]] = content
-        return messages.WriteResponse(committed_size=len(content))
+        return messages.WriteResponse(committed_size=len(content) - (self.trouble == TAKES_PART))
 
     def Read(self, request: Any, context: Any) -> Any:  # noqa: N802
         name = request.resource_name.split("/")[-2]
@@ -123,6 +130,8 @@ class FakeEngine:
             self.wait(context)
             return
         yield self._operation(3)
+        if self.trouble == ENDS:
+            return
         if self.trouble == DIES:
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         name = request.action_digest.hash
@@ -133,8 +142,11 @@ class FakeEngine:
             self.results[name] = result
         operation = self._operation(4)
         operation.done = True
-        answer = messages.ExecuteResponse(result=result, cached_result=is_cached)
+        status = {"code": 7 if self.trouble == DENIES else 0}
+        answer = messages.ExecuteResponse(result=result, cached_result=is_cached, status=status)
         operation.response.value = answer.SerializeToString()
+        if self.trouble == REFUSES:
+            operation.error.code = 8
         yield operation
 
     def _content(self, name: str) -> bytes:

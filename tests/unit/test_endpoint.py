@@ -13,6 +13,9 @@ def test_an_executor_url_gives_host_port_instance_and_properties() -> None:
     assert (where.target, where.instance, where.queue) == ("build.example:50051", "main", 3.0)
     assert where.properties == [("pool", "gpu")]
     assert where.shown == "grpc://build.example:50051/main"
+    where = endpoint.parse("grpc://h:1/?instance=/a%20b/&&property=a:&property=b:c:d&queue=86400&deadline=1")
+    assert (where.target, where.instance, where.queue, where.deadline) == ("h:1", "a b", 86400.0, 1.0)
+    assert where.properties == [("a", ""), ("b", "c:d")]
 
 
 def test_an_executor_url_names_its_certificate_and_token_files() -> None:
@@ -33,14 +36,21 @@ def test_a_launcher_prefix_is_split_into_words_as_by_a_shell() -> None:
         ("host:50051", "neither of the form"),
         ("http://host:50051", "neither of the form"),
         ("grpc://host", "neither of the form"),
+        ("grpc:host:5", "neither of the form"),
+        ("grpc://:5", "neither of the form"),
+        ("grpc://host:hidden", "neither of the form"),
         ("grpc://user:hidden@host:5", "a user or a password"),
         ("grpc://host:5?hidden=1", "an unknown option"),
         ("grpc://host:5?queue=hidden", "not a number of seconds"),
         ("grpc://host:5?queue=nan", "not a number of seconds"),
+        ("grpc://host:5?queue=0", "not a number of seconds"),
+        ("grpc://host:5?deadline=86401", "not a number of seconds"),
         ("grpc://host:5?property=hidden", "name:value"),
+        ("grpc://host:5?property=:hidden", "name:value"),
         ("grpc://host:5?token_file=/hidden", "need `grpcs://`"),
         ("grpcs://host:5?token_file=hidden", "not the absolute path of a file"),
         ("grpcs://host:5?cert=/hidden", "must be set together"),
+        ("grpcs://host:5?key=/hidden", "must be set together"),
         ("prefix:", "no command"),
         ("prefix:'' -n1", "no command"),
         ("prefix:srun 'hidden", "an unterminated quote"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,10 @@ def test_content_of_any_size_around_the_limit_for_small_content_is_sent(
         (fake_engine.FULL, faults.NO_WORKERS),
         (fake_engine.OTHER_CLASS, faults.BROKEN),
         (fake_engine.DIES, faults.UNREACHABLE),
+        (fake_engine.ENDS, faults.UNREACHABLE),
+        (fake_engine.REFUSES, faults.NO_WORKERS),
+        (fake_engine.DENIES, faults.DENIED),
+        (fake_engine.TAKES_PART, faults.BROKEN),
         (fake_engine.NO_WORKERS, faults.NO_WORKERS),
         (fake_engine.SILENT, faults.UNREACHABLE),
     ],
@@ -87,7 +92,29 @@ def test_content_of_any_size_around_the_limit_for_small_content_is_sent(
 def test_each_failure_of_an_engine_has_its_fault_word(serve, work, monkeypatch, trouble, word):
     if trouble == fake_engine.SILENT:
         monkeypatch.setattr(client, "_CALL_SECONDS", 0.5)
+    if trouble == fake_engine.TAKES_PART:
+        monkeypatch.setattr(client, "_SMALL_BYTES", 1)
     assert word_of(serve(trouble), work, "?deadline=30&queue=1") == word
+
+
+def test_each_request_names_the_instance_and_streams_are_sent_in_parts(serve, work, monkeypatch):
+    monkeypatch.setattr(client, "_CHUNK", 10_000)
+    engine = serve()
+    assert run(engine, work, "?instance=main").outputs == {"out.txt": b"a\nb\n"}
+    asked = [request for name, request in engine.seen if name not in ("Read", "Write")]
+    assert len(asked) > 1 and {request.instance_name for request in asked} == {"main"}
+    read = [request.resource_name for name, request in engine.seen if name == "Read"]
+    assert all(re.fullmatch("main/blobs/[0-9a-f]{64}/4", name) for name in read)
+    for (first, *_), *others in engine.written:
+        size = int(re.fullmatch("main/uploads/[-0-9a-f]{36}/blobs/[0-9a-f]{64}/([0-9]+)", first)[1])
+        assert others == [("", at, at + 10_000 >= size) for at in range(10_000, size, 10_000)]
+
+
+def test_a_tool_that_changes_while_it_is_read_is_not_sent(serve, work, monkeypatch):
+    monkeypatch.setattr(client.protocol, "digest_of", lambda content: ("0" * 64, len(content)))
+    with pytest.raises(ExecutorError, match="changed while it was read") as caught:
+        client.Blob(("1" * 64, 4), path=work.inputs["in.txt"]).read()
+    assert caught.value.fault == faults.BROKEN
 
 
 @pytest.mark.parametrize("size", [0, -1, 3, 5, 1 << 40])
