@@ -166,50 +166,69 @@ def programs(tmp_path, cache_dir):
     return tmp_path
 
 
-def check_path(programs, *names, **variables):
-    environ = {**os.environ, "PATH": ":".join(str(programs / name) for name in names), **variables}
-    (found,) = doctor.check_path(config.load(environ), environ, f"{programs}/cuda/nvcc")
-    assert found.topic == "on PATH"
-    return found
-
-
-def test_doctor_requires_the_shim_first_on_path_and_a_compiler_behind_it(programs):
-    assert check_path(programs, "cuda").state == GOOD
-    assert check_path(programs, "empty", "shim", "cuda").state == GOOD
-    found = check_path(programs, "shim", NVCCACHE_NVCC="/nowhere/nvcc")
-    assert found.state == BAD and "no nvcc for it to run" in found.text
-    for names, first in ((("cuda", "shim"), "shim"), (("empty",), "cuda")):
-        found = check_path(programs, *names)
-        assert (found.state, found.fix) == (ODD, (f'export PATH={programs}/{first}:"$PATH"',))
+IS_FIRST = 'export PATH=HERE/{}:"$PATH"'
 
 
 @pytest.mark.parametrize(
-    ("entries", "state"),
+    ("folders", "variables", "state", "text", "fix"),
     [
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING={}/shim/nvccache", GOOD),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:UNINITIALIZED=/bin/true;{}/shim/nvccache", GOOD),
-        ("CMAKE_CUDA_COMPILER:FILEPATH={}/shim/nvcc", GOOD),
-        ("", ODD),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING=/gone/nvccache", BAD),
-        ("CMAKE_CUDA_COMPILER:FILEPATH={}/shim/nvccache", BAD),  # CUDACXX='nvccache nvcc'
+        ("cuda", {}, GOOD, "`nvcc` is NVIDIA's: call `nvccache nvcc`, or see `nvccache install`", ""),
+        ("empty shim cuda", {}, GOOD, "`nvcc` is nvccache: `HERE/shim/nvcc`", ""),
+        ("shim", {"NVCCACHE_NVCC": "nvcc-1"}, BAD, "`HERE/shim/nvcc` is nvccache, but there is no nvcc for it"
+         " to run: there is no compiler `nvcc-1`, which NVCCACHE_NVCC names, on PATH besides nvccache", ""),
+        ("cuda shim", {}, ODD, "`HERE/cuda/nvcc` comes before nvccache's `HERE/shim/nvcc`: calls of `nvcc`"
+         " are not cached", IS_FIRST.format("shim")),
+        ("empty", {}, ODD, "there is no `nvcc`: `nvccache nvcc` cannot work, although CMake may find one",
+         IS_FIRST.format("cuda")),
     ],
-)
-def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixes_it(
-    programs, entries, state
+)  # fmt: skip
+def test_doctor_requires_the_shim_first_on_path_and_a_compiler_behind_it(
+    programs, folders, variables, state, text, fix
 ):
-    text = f"# by CMake\nCMAKE_CUDA_COMPILER:FILEPATH={programs}/cuda/nvcc\n{entries.format(programs)}\n"
-    (programs / "CMakeCache.txt").write_text(text)
+    path = "::".join(str(programs / name) for name in folders.split())
+    environ = {**os.environ, "PATH": path, **variables}
+    (found,) = doctor.check_path(config.load(environ), environ, f"{programs}/cuda/nvcc")
+    assert (found.state, found.topic) == (state, "on PATH")
+    assert [found.text, "".join(found.fix)] == [each.replace("HERE", str(programs)) for each in (text, fix)]
+    assert not list(doctor.check_path(config.load(environ), {"PATH": f"{programs}/empty"}, None))
+
+
+LAUNCHER = "CMAKE_CUDA_COMPILER_LAUNCHER"
+CACHED = "`HERE` compiles CUDA through the cache"
+
+
+@pytest.mark.parametrize(
+    ("entries", "state", "text", "further"),
+    [
+        (f"{LAUNCHER}:STRING=HERE/shim/nvccache", GOOD, CACHED, ""),
+        (f"{LAUNCHER}:UNINITIALIZED=/bin/true;HERE/shim/nvccache", GOOD, CACHED, ""),
+        ("CMAKE_CUDA_COMPILER:FILEPATH=HERE/shim/nvcc", GOOD, CACHED, ""),
+        ("", ODD, "`HERE` compiles CUDA without nvccache", ""),
+        (f"{LAUNCHER}:STRING=/gone/nvccache", BAD,
+         f"`{LAUNCHER}` of `HERE` is `/gone/nvccache`, which does not exist: builds fail", ""),
+        ("CMAKE_CUDA_COMPILER:FILEPATH=HERE/shim/nvccache", BAD, "CMake uses `HERE/shim/nvccache` as"
+         " compiler, as with `CUDACXX='nvccache nvcc'`: builds fail", " -DCMAKE_CUDA_COMPILER=nvcc --fresh"),
+    ],
+)  # fmt: skip
+def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixes_it(
+    programs, entries, state, text, further
+):
+    cached = f"# by CMake\nCMAKE_CUDA_COMPILER:FILEPATH=HERE/cuda/nvcc\n{entries}\n"
+    (programs / "CMakeCache.txt").write_text(cached.replace("HERE", str(programs)))
     found = doctor.check_build(str(programs))
-    command = "".join(found.fix).partition("=")[0]
-    assert (found.state, command) == (state, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER" * (state != GOOD))
-    assert found.topic == "build"
+    assert (found.state, found.topic, found.text) == (state, "build", text.replace("HERE", str(programs)))
+    command = f"cmake -D{LAUNCHER}={launcher()} {programs}{further}"
+    assert found.fix == ((command,) if state != GOOD else ())
 
 
 def test_doctor_offers_no_fix_without_cuda_and_rejects_a_directory_without_a_cmake_cache(programs):
-    assert doctor.check_build(str(programs)).state == BAD
+    found = doctor.check_build(str(programs))
+    assert found.text == f"`{programs}` has no `CMakeCache.txt` that can be read: No such file or directory"
+    assert (found.state, found.details) == (BAD, ("only CMake build directories can be checked",))
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/bin/c++\n")
     found = doctor.check_build(str(programs))
     assert (found.state, found.topic, found.fix) == (ODD, "build", ())
+    assert found.text == f"`{programs}` compiles no CUDA: nvccache is not needed there"
 
 
 def test_doctor_reports_a_wrong_setting_with_its_fix(cache_dir):
@@ -222,6 +241,7 @@ def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypa
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
     found = list(doctor.check_installation())[-1]
     fix = "to fix it: install nvccache again, with a C compiler at hand"
+    assert found.topic == "observer" and found.text.endswith(": nvcc runs every call")
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too \udcff", fix))
 
 

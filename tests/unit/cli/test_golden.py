@@ -194,9 +194,10 @@ def remotes(root):
     cache = Store(str(root / "cache"))
     for content in contents:
         cache.add_blob(keys.digest_bytes(content), content, compress=False)
-    uploads.enqueue(
-        cache.directory, [remote.identity], [(store.BLOB, keys.digest_bytes(each)) for each in contents]
-    )
+    items = [(store.BLOB, keys.digest_bytes(each)) for each in contents]
+    uploads.enqueue(cache.directory, [remote.identity], items)
+    (missing,) = remote_url.parse(f"file://{root}/missing,rw")
+    uploads.enqueue(cache.directory, [missing.identity], items[:1])
 
 
 def file_in_place_of_the_cache(root):
