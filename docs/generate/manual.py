@@ -3,8 +3,8 @@
 python docs/generate/manual.py            write it
 python docs/generate/manual.py --check    fail if it is stale
 
-One page for all commands, like gcc's and ccache's. click-man would make one for each command, needs an entry
-point, which nvccache lacks, and leaves out settings and exit statuses.
+There is one page for all commands, as for gcc and ccache. click-man is not used: it writes a page for each
+command, without settings and exit statuses, and needs an entry point, which nvccache does not have.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def page() -> str:
         *_synopsis(),
         ".SH DESCRIPTION",
         *_paragraphs(
-            "If an nvcc comes first, as a path or name, `nvccache` compiles through the cache: the results"
-            " are nvcc's, taken from the cache when they are certain to be the same. Started under the name"
-            " `nvcc`, it finds the real nvcc further on PATH. If a command comes first, it runs that.\n\n"
-            "Every command but `report` takes `--json` and then prints JSON, for scripts."
+            "If the first argument is the path or name of an nvcc, `nvccache` compiles through the cache:"
+            " it takes results from the cache if they are certain to be the same as nvcc's. Started under"
+            " the name `nvcc`, it uses the next nvcc on PATH. If the first argument is a command,"
+            " `nvccache` runs this command.\n\n"
+            "For scripts, every command but `report` takes `--json` and then prints JSON."
         ),
         ".SH COMMANDS",
     ]
@@ -47,17 +48,17 @@ def page() -> str:
         command = commands.get_command(context, name)
         assert command is not None
         lines += _command(name, command)
-    lines += [".SH ENVIRONMENT", *_paragraphs("Each can also be set in the settings file, see `FILES`.")]
+    lines += [".SH ENVIRONMENT", *_paragraphs("Each variable can also be set in the settings file (see `FILES`).")]
     texts = reference.setting_texts()
     for name, row in config.SETTINGS.items():
-        # A manual page has no links: their titles stay.
+        # A manual page has no links: only their titles remain.
         unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", texts[name])
         text = f"{unlinked} In the file: `{name}`."
         lines += [".TP", f".B {_escaped(row.variable)}", *_paragraphs(text)]
     lines += [".SH FILES", ".TP", ".I ~/.config/nvccache/config.toml"]
     lines += _paragraphs('The settings, as in `max_size = "20G"`; `nvccache config` shows and changes them.')
     lines += [".TP", ".I ~/.cache/nvccache", "The cache, unless a setting names another directory."]
-    lines += [".SH EXIT STATUS", *_paragraphs("A compile ends as nvcc does. Commands end with")]
+    lines += [".SH EXIT STATUS", *_paragraphs("A compile exits with nvcc's status. Other commands exit with")]
     for status, meaning in STATUSES.items():
         lines += [".TP", f".B {status}", *_paragraphs(meaning)]
     lines += [".SH SEE ALSO", ".BR ccache (1),", ".BR gcc (1)"]
@@ -97,7 +98,7 @@ def _command(name: str, command: click.Command) -> list[str]:
 def _paragraphs(text: str) -> list[str]:
     lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
-        if "\b" in paragraph:  # lines that click leaves as they are
+        if "\b" in paragraph:  # its lines stay as they are, as in click
             kept = [
                 f".br\n{_marked(line.strip())}" for line in paragraph.replace("\b", "").strip().splitlines()
             ]
@@ -105,7 +106,7 @@ def _paragraphs(text: str) -> list[str]:
             continue
         shown = _escaped(re.sub(r"\s+", " ", paragraph.strip()))
         shown = _in_bold(shown)
-        # A sentence a line, as roff wants it.
+        # roff expects each sentence on a line of its own.
         sentences = re.sub(r"(?<=[.:;]) (?=[A-Z\\])", "\n", shown).split("\n")
         lines += [*([".PP"] if lines else []), *(_guarded(line) for line in sentences)]
     return lines
@@ -124,7 +125,7 @@ def _escaped(text: str) -> str:
 
 
 def _guarded(line: str) -> str:
-    """A line that begins with a dot or a quotation mark would be a request."""
+    """The line, escaped if roff would read it as a request because of its first character."""
     return "\\&" + line if line.startswith((".", "'")) else line
 
 

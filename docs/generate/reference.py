@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that follow from code: commands, settings, outcomes.
+"""Writes the pages of docs/reference that are generated from code: commands, settings, outcomes.
 
 python docs/generate/reference.py            write them
 python docs/generate/reference.py --check    fail if one of them is stale
@@ -25,52 +25,52 @@ NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads ins
 
 REMOTE_TEXT = """\
 `NVCCACHE_REMOTE` holds one or more URLs, separated by blanks, as in `s3://pr-123/nvccache,rw s3://main/nvccache`.
-All but directories need the extra `remote`.
-Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
-[How to set one up](../how-to/remote.md).
+All remotes but directories need the extra `remote`.
+In a URL, write special characters, such as a comma or a blank, as `%` and two hexadecimal digits.
+[How to set up a remote](../how-to/remote.md).
 """
 REMOTE_CREDENTIALS = {
-    "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`",
+    "s3": "`AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, `AWS_PROFILE` or `~/.aws`",
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
-    "rediss": "as for `redis`, encrypted",
+    "rediss": "as for `redis`; the connection is encrypted",
     "memcached": "in the URL, or none",
     "https": "in the URL",
     "http": "as for `https`, but anyone on the network can read them",
     "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes",
     "azblob": "`AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_SAS_TOKEN`",
-    "ghac": "those of a job on GitHub, as `setup-nvccache` passes them on",
-    "file": "none: the permissions of the directory count, and new files get them too",
+    "ghac": "those that `setup-nvccache` passes to a job on GitHub",
+    "file": "none: the directory's permissions decide, and new files get them too",
 }
 REMOTE_OPTIONS = """\
 The options of URLs:
 
 - `endpoint`: the URL of a service other than the cloud's own, as in `?endpoint=https://minio.local:9000`
-- `region`, `profile`, `virtual_host=1` (the bucket is part of the host name): as for the tools of AWS
-- `account`: the Azure account, else `AZURE_STORAGE_ACCOUNT`
-- `anonymous=1`: no signature, for a bucket that everybody can read
-- `ec2=1`, `metadata=1`: ask the machine's metadata service, of AWS or Google, for credentials, which takes
-  seconds where there is none
-- `prefix`, `ttl`: for redis and memcached, a prefix of keys, and the seconds that an entry is kept
+- `region`, `profile`, `virtual_host=1` (the bucket is part of the host name): as in AWS's own tools
+- `account`: the Azure account; by default, the one in `AZURE_STORAGE_ACCOUNT`
+- `anonymous=1`: send no credentials, for a bucket that everybody can read
+- `ec2=1`, `metadata=1`: get credentials from the metadata service of AWS or Google; this takes seconds on a
+  machine that has no such service
+- `prefix`, `ttl`: a prefix for all keys, and how many seconds the server keeps an entry
 
-The number after redis's host is the database, by default 0. `SSL_CERT_FILE` names the certificates that are
-trusted in place of the system's. No command and no log shows credentials.
+The number after redis's host is the database, 0 by default. `SSL_CERT_FILE` names a file of certificates to
+trust in place of the system's. Commands and logs never show credentials.
 """
 WRONG_TEXT = """
 ## Settings that are wrong
 
 A setting is wrong if its value is invalid or its name is unknown (`NVCCACHE_MAX_SISE`). A settings file that
-cannot be read, or is not TOML, is ignored. Compiles use the default of a wrong setting, and print nothing
-about it; every command, `nvccache doctor` and `NVCCACHE_LOG` report it. There are two exceptions: an invalid
-value turns `disable` and `readonly` on, and `clean` and `stats --zero` remove nothing while a setting that
-decides what they remove is wrong.
+cannot be read, or is not TOML, is ignored. Compiles use the default in place of a wrong setting, and print
+nothing about it; commands and the log report it. There are two exceptions. An invalid value turns `disable`
+and `readonly` on. If a setting that decides what `clean` or `stats --zero` removes is wrong, they remove
+nothing.
 
-Paths are absolute. `~` is the home directory: `HOME`, else from the user database. In a variable, a relative
-path is relative to the working directory; in the file it is wrong. Without a home directory there is no cache
-unless `NVCCACHE_DIR` names it. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
+In a path, `~` is the home directory. A relative path in a variable is relative to the working directory; in
+the settings file, it is wrong. Without a home directory, there is no cache unless `NVCCACHE_DIR` names one.
+A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
 """
 SETTING_GROUPS = {
-    "The five that matter": ("dir", "max_size", "base_dir", "remote", "disable"),
-    "For a job, or to look into something": ("readonly", "recache", "log", "strict"),
+    "Main settings": ("dir", "max_size", "base_dir", "remote", "disable"),
+    "For one job, or to find a problem": ("readonly", "recache", "log", "strict"),
     "Other machines": ("executor", "executor_dir"),
 }
 KIND_TEXTS = {
@@ -85,18 +85,18 @@ KIND_TEXTS = {
 }
 STAGE_TEXTS = {
     "preprocess host": "the host compiler's preprocessor, for host code",
-    "cudafe++": "`cudafe++`: splits host from device code, writes the C++ that the host compiler sees",
+    "cudafe++": "splits host from device code, and writes the C++ for the host compiler",
     "preprocess device": "the host compiler's preprocessor, once for each virtual architecture",
-    "cicc": "device code to PTX (or LTO-IR), once for each virtual architecture",
-    "ptxas": "PTX to a cubin, once for each real architecture",
+    "cicc": "compiles device code to PTX (or LTO-IR), once for each virtual architecture",
+    "ptxas": "compiles PTX to a cubin, once for each real architecture",
     "fatbinary": "packs cubins and PTX into one fatbin",
-    "host compile": "the host compiler, on the output of `cudafe++` and the fatbin",
-    "nvlink": "links device code; with `-dlto` it compiles it",
+    "host compile": "the host compiler compiles the output of `cudafe++`, with the fatbin",
+    "nvlink": "links device code; with `-dlto`, also compiles it",
 }
 
 
 def pages() -> dict[str, str]:
-    """File name -> text of every generated page."""
+    """The text of each generated page by its file name."""
     return {
         "commands.md": NOTICE + command_page(),
         "settings.md": NOTICE + setting_page(),
@@ -109,19 +109,19 @@ def command_page() -> str:
         "# Commands",
         "",
         "- `nvccache NVCC ARGS...`: compile through the cache; NVCC is the path or name of an nvcc",
-        "- `nvcc ARGS...`: the same, if this `nvcc` is a link to `nvccache`, as `nvccache install` makes it",
+        "- `nvcc ARGS...`: the same, if this `nvcc` is a link to `nvccache`, created by `nvccache install`",
         "- `nvccache COMMAND ...`: one of the commands below",
         "- `nvccache --version`, `nvccache --help`: the version; the list of commands",
         "",
-        "Every command but `report` takes `--json` and then prints [JSON](json.md) on standard output, for",
-        "scripts; errors and warnings still go to standard error. Text is for people, and may change.",
-        "Colours are for terminals; `NO_COLOR` and `TERM=dumb` turn them off.",
+        "For scripts, every command but `report` takes `--json` and prints [JSON](json.md) on standard output;",
+        "errors and warnings still go to standard error. Other output may change with any version. On a",
+        "terminal, it has colours, unless `NO_COLOR` is set or `TERM` is `dumb`.",
         "[Corresponding commands of ccache and sccache](../how-to/from-other-caches.md#commands).",
         "",
         "## Exit statuses",
         "",
-        "A compile ends with the status of nvcc, or by the signal that ended nvcc. As in a shell, it ends",
-        "with 127 if there is no compiler, and with 126 if the compiler cannot be run. Commands end with",
+        "A compile exits with nvcc's status, or ends by the signal that ended nvcc. As in a shell, it exits",
+        "with 127 if there is no compiler, and with 126 if the compiler cannot be run. Other commands exit with",
         "",
         *entries({str(status): meaning for status, meaning in STATUSES.items()}),
     ]
@@ -136,7 +136,7 @@ def command_page() -> str:
 
 
 def subcommands(command: click.Command) -> list[tuple[str, click.Command]]:
-    """The commands of a group by their names, also those that are loaded on demand."""
+    """The commands of a group with their names, including those that are loaded on demand."""
     if not isinstance(command, click.Group):
         return []
     context = click.Context(command)
@@ -150,7 +150,7 @@ def command_lines(name: str, command: click.Command) -> list[str]:
     usage = ["nvccache", name, *(["[OPTIONS]"] if options else [])]
     usage += [argument.metavar or "" for argument in arguments]
     text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").strip())
-    # Lines that click leaves as they are.
+    # click does not wrap paragraphs that begin with a backspace: their lines become a list.
     text = re.sub(r"\x08\n(.+(?:\n.+)*)", lambda kept: re.sub("^", "- ", kept[1], flags=re.MULTILINE), text)
     lines = ["    " + " ".join(usage), "", text, "", example(command)]
     meanings = {}
@@ -166,7 +166,7 @@ def command_lines(name: str, command: click.Command) -> list[str]:
 
 
 def example(command: click.Command) -> str:
-    """The last line of a command's help, with the command line as a literal."""
+    """The example below a command's help, with its command line in backquotes."""
     return re.sub("^Example: (.+)$", r"Example: `\1`", command.epilog or "")
 
 
@@ -174,9 +174,9 @@ def setting_page() -> str:
     lines = [
         "# Settings",
         "",
-        "The environment comes first, then the user's settings file, then the default. The file is",
-        "`$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`, and has lines",
-        'such as `max_size = "20G"`: names as below, without `NVCCACHE_` and in lower case.',
+        "A setting can be an environment variable, or a line of the user's settings file; a variable overrides",
+        "the file. The file is `$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`.",
+        'In the file, names are in lower case, without `NVCCACHE_`: `max_size = "20G"`.',
         "A file in a checkout is never read. `nvccache config` shows every value and where it came from.",
     ]
     texts = setting_texts()
@@ -192,7 +192,7 @@ def setting_page() -> str:
 
 
 def setting_texts() -> dict[str, str]:
-    """Setting -> its meaning, from the text below its row."""
+    """The description of each setting by its name: the string below its row in `Config`."""
     with open(config.__file__, encoding="utf-8") as stream:
         (table,) = [
             each
@@ -213,7 +213,7 @@ def default_text(row: config.Setting) -> str:
 
 
 def remote_section() -> str:
-    """What NVCCACHE_REMOTE may hold, scheme by scheme."""
+    """The section about URLs in NVCCACHE_REMOTE, with an entry for each scheme."""
     rows = {}
     for name, scheme in remote_url.SCHEMES.items():
         options = ", ".join(f"`{option}`" for option in scheme.options)
@@ -225,39 +225,40 @@ def outcome_page() -> str:
     lines = [
         "# Outcomes",
         "",
-        "Every call ends in one of these, and `nvccache stats` counts them.",
+        "Every call has one of these outcomes, which `nvccache stats` counts.",
         "",
         *entries(outcome_texts()),
         "",
         "## Reasons for a bypass",
         "",
-        "nvccache left the call to nvcc on purpose. `disabled`, `nested` (the outer call is counted) and",
-        "`no_cache_directory` are not counted, and with `NVCCACHE_READONLY` no call is.",
+        "nvccache left the call to nvcc on purpose. `nvccache stats` does not count the reasons `disabled`,",
+        "`no_cache_directory` and `nested` (the outer call is counted). With `NVCCACHE_READONLY`, it counts no",
+        "calls.",
         "",
         *entries(outcomes.REASONS),
         "",
         "## Faults of the store",
         "",
-        "The compile succeeded; some results were not stored. `nvccache doctor` shows what to do.",
+        "The compile succeeded, but some results were not stored. `nvccache doctor` shows what to do.",
         "",
         *entries(outcomes.STORE_FAULTS),
         "",
         "## Faults of remotes",
         "",
-        "The compile went on without the remote, which is then skipped for a minute.",
+        "The compile went on without the remote, which calls then skip for a minute.",
         "",
         *entries(outcomes.REMOTE_FAULTS),
         "",
         "## Stages that were sent and ran here",
         "",
-        "Why a stage ran here although it was sent to another machine.",
+        "A stage was sent to another machine, but then ran on yours, for one of these reasons.",
         "",
         *entries(outcomes.EXECUTOR_FAULTS),
         "",
         "## Stages",
         "",
-        "The stages of a compile. In a call, the names of stages for a GPU contain its architecture, as in",
-        "`cicc compute_80`.",
+        "A compile consists of these stages. The names of stages for a GPU also contain its architecture, as",
+        "in `cicc compute_80`.",
         "",
         *entries({name: STAGE_TEXTS[name] for name in map(stages.shown_name, stages.counted())}),
     ]
@@ -265,14 +266,14 @@ def outcome_page() -> str:
 
 
 def outcome_texts() -> dict[str, str]:
-    """Outcome -> its meaning, from the comments after the constants."""
+    """The description of each outcome: the comment after its constant."""
     with open(outcomes.__file__, encoding="utf-8") as stream:
         found = dict(re.findall(r'^[A-Z_]+ = "(\w+)"  # (.+)$', stream.read(), re.MULTILINE))
     return {outcome: found[outcome] for outcome in outcomes.OUTCOMES}
 
 
 def entries(texts: Mapping[str, str]) -> list[str]:
-    """A list and no table, which a phone would have to scroll sideways."""
+    """A list. A table would be too wide for a phone."""
     return [f"- `{word}`: {text}" for word, text in texts.items()]
 
 

@@ -1,11 +1,11 @@
-"""Makes the pictures of the report in the documentation again, in light and dark.
+"""Makes the pictures of the report in docs/images again, in light and dark.
 
     python docs/generate/report_pictures.py
     python docs/generate/report_pictures.py --page build.html --name other
 
-Needs an nvcc, CMake, Ninja, and Chromium or Chrome. What docs/tutorial/real-project.md has a reader type is
-done, and pictures are taken of the report that it ends with; with --page, of a report that is there. Colours
-are reduced to a palette, which keeps the files small.
+Runs the commands of docs/tutorial/real-project.md, and takes pictures of the report that they write; with
+--page, takes pictures of an existing report. Needs an nvcc, CMake, Ninja, and Chromium or Chrome. Colours are
+reduced to a palette, which keeps the files small.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import doc_pages  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 TUTORIAL = ROOT / "docs" / "tutorial" / "real-project.md"
-PROJECT = Path("/tmp/gemms")  # a name that is the same in each picture
+PROJECT = Path("/tmp/gemms")  # pictures show this path, so it is not a random name
 _WIDTH, _HEIGHT = 1280, 1150
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", type=Path, help="a report that is there")
-    parser.add_argument("--name", default="report", help="what the pictures are called")
+    parser.add_argument("--page", type=Path, help="an existing report")
+    parser.add_argument("--name", default="report", help="the name of the pictures, without `-light.png` and `-dark.png`")
     options = parser.parse_args()
     path = browsers.find()
     if not path:
@@ -43,7 +43,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         page = options.page or PROJECT / "nvccache-report.html"
         if not options.page:
-            PROJECT.mkdir()  # fails if it is there: it is removed in the end
+            PROJECT.mkdir()  # fails if it exists: the directory is removed at the end
             environ = {name: value for name, value in os.environ.items() if not name.startswith("NVCCACHE_")}
             programs = f"{Path(sys.executable).parent}:{environ['PATH']}"
             environ |= {"NVCCACHE_DIR": f"{folder}/cache", "PATH": programs}

@@ -1,4 +1,4 @@
-"""Draws docs/images/terminal.svg, the terminal of the README: what its commands printed just now.
+"""Draws docs/images/terminal.svg, the terminal in the README: runs commands and draws their output.
 
     python docs/generate/terminal_picture.py [PATH]
 
@@ -23,7 +23,7 @@ PATH = ROOT / "docs" / "images" / "terminal.svg"
 SOURCE = ROOT / "scripts" / "demo.cu"
 COMPILE = "nvccache nvcc -arch=sm_80 -c filter.cu -o filter.o"
 TWO_ARCHITECTURES = "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90"
-# What is typed, and what runs for it where that is another command.
+# The command that the picture shows, and the command to run instead (empty: the same).
 COMMANDS = (
     (f"time {COMPILE}", ""),
     (f"time {COMPILE}", ""),
@@ -34,7 +34,7 @@ COMMANDS = (
     ("nvccache explain filter.o", ""),
 )
 COLUMNS, ROWS = 92, 100
-# As rich has it, but without fonts from the network.
+# The template of rich, without fonts from the network.
 FORMAT = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
 <title>@TITLE@</title>
@@ -76,7 +76,7 @@ def main() -> int:
             console.print(Text.assemble(("$ ", "bold green"), (typed, "bold")))
             if printed.strip():
                 console.print(Text.from_ansi(printed.strip("\r\n").replace("\r\n", "\n")))
-        console.print(Text("$", "bold green"))  # the last line is cut off at its foot
+        console.print(Text("$", "bold green"))  # because the picture cuts off the foot of its last line
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else PATH
     path.parent.mkdir(parents=True, exist_ok=True)
     title = "A terminal: a compile, the same again, a comment edited, an architecture added"
@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def on_terminal(command: str, home: str, nvcc: str) -> str:
-    """What a command prints on a terminal, its standard error included."""
+    """What a command prints on a terminal, including its standard error."""
     scripts = os.path.dirname(sys.executable)
     environ = {
         "HOME": home,
@@ -107,7 +107,7 @@ def on_terminal(command: str, home: str, nvcc: str) -> str:
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # how Linux reports that no process has the terminal open
+        except OSError:  # Linux reports so that no process has the terminal open any more
             break
         if not part:
             break
