@@ -48,7 +48,10 @@ def page() -> str:
         command = commands.get_command(context, name)
         assert command is not None
         lines += _command(name, command)
-    lines += [".SH ENVIRONMENT", *_paragraphs("Each variable can also be set in the settings file (see `FILES`).")]
+    lines += [
+        ".SH ENVIRONMENT",
+        *_paragraphs("Each variable can also be set in the settings file (see `FILES`)."),
+    ]
     texts = reference.setting_texts()
     for name, row in config.SETTINGS.items():
         # A manual page has no links: only their titles remain.

@@ -34,7 +34,7 @@ _WIDTH, _HEIGHT = 1280, 1150
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--page", type=Path, help="an existing report")
-    parser.add_argument("--name", default="report", help="the name of the pictures, without `-light.png` and `-dark.png`")
+    parser.add_argument("--name", default="report", help="the name of the pictures, before `-light.png`")
     options = parser.parse_args()
     path = browsers.find()
     if not path:
