@@ -50,7 +50,7 @@ def page() -> str:
         lines += _command(name, command)
     lines += [
         ".SH ENVIRONMENT",
-        *_paragraphs("Each variable can also be set in the settings file (see `FILES`)."),
+        *_paragraphs("Each of these can also be set in the settings file (see `FILES`)."),
     ]
     texts = reference.setting_texts()
     for name, row in config.SETTINGS.items():
