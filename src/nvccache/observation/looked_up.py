@@ -97,7 +97,7 @@ class CallNames:
         return found
 
     def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Add the names looked up in each directory, and the paths in `plain`, which are not links.
+        """Add to a record the names looked up in each directory, and the `plain` paths, which are not links.
 
         Before each name is a character for its state. The files of the input record must be set already.
         """
