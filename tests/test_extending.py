@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs" / "development" / "extending.md").read_text()
 # Where the page's blocks go, in order: a file, and the text before which it is inserted.
 PLACES = (
     ("config.py", "\n    origins: dict[str, str]"),
-    ("records/facts.py", "    # (topic, subject, answer)"),
+    ("records/facts.py", '    Fact("machine", 3'),
     ("records/facts.py", '_MOVED_CLAUSE = {"moved"'),
     ("observation/stage_inputs.py", "        for process in self._processes:\n            own ="),
     ("remote/database.py", ""),

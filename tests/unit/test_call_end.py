@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import threading
 import time
@@ -114,7 +115,8 @@ def test_the_event_of_a_miss_has_its_stages_and_causes_and_our_own_cpu_time(monk
     elsewhere, hit = StageEvent("ptxas", "ran", 9.0, cpu=9.0), StageEvent("cudafe", "hit", 0.5)
     here = StageEvent("cicc", "ran", 2.0, cpu=1.5)
     elsewhere.where, here.start, elsewhere.start = "grpc://x", 107.0, 99.0
-    monkeypatch.setattr(os, "times", lambda: (1.0, 2.0, 4.0, 8.0, 1000.0))
+    usages = {resource.RUSAGE_SELF: (1.0, 2.0), resource.RUSAGE_CHILDREN: (4.0, 8.0)}
+    monkeypatch.setattr("resource.getrusage", lambda who: resource.struct_rusage([*usages[who], *[0] * 14]))
     event = call_end.event_of(report_of(here, elsewhere, hit), ["a.cu"], ["-o", "b.o"], 100.0)
     assert (event.outcome, event.reason, event.sources) == ("partial_hit", "", ["a.cu"])
     assert (event.product, event.store_fault, event.remote.asked) == (f"{work}/out/a.o", "disk_full", 1)

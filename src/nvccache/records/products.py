@@ -90,7 +90,8 @@ def _write_new(product: Product, is_replaced: bool) -> None:
         if is_replaced:
             os.unlink(destination)
         # `src_dir_fd` makes Python follow the link in /proc. Its value is ignored for an absolute path.
-        os.link(name or f"/proc/self/fd/{descriptor}", destination, src_dir_fd=descriptor)
+        unnamed = None if name else descriptor
+        os.link(name or f"/proc/self/fd/{descriptor}", destination, src_dir_fd=unnamed)
     finally:
         os.close(descriptor)
         if name:

@@ -54,13 +54,14 @@ def write(destination: Path | str, *, unlink_first: bool = False, content: bytes
 @pytest.mark.usefixtures("a_file_system")
 @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_new_product_has_the_mode_that_the_umask_gives(destination, umask, is_replaced):
+def test_a_new_product_has_the_mode_that_the_umask_gives(destination, monkeypatch, umask, is_replaced):
+    monkeypatch.chdir(destination.parent)
     if is_replaced:
         destination.write_bytes(OLD)
         destination.chmod(0o444)
     previous = os.umask(umask)
     try:
-        write(destination, unlink_first=True)
+        write(destination.name, unlink_first=True)
     finally:
         os.umask(previous)
     assert stat.S_IMODE(destination.stat().st_mode) == 0o666 & ~umask
