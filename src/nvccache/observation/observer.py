@@ -34,7 +34,7 @@ _MENTIONED = f"its text names `{VARIABLE}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:
-    """The reason why the observer cannot write logs below this directory; empty if it can."""
+    """The reason why tools cannot be observed with logs below this directory; empty if they can."""
     signature = signatures.signature_of(LIBRARY)
     if not signature:
         return "the observer was not built"

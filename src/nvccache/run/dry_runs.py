@@ -60,7 +60,7 @@ class DryRun:
         )
 
     def transcript(self) -> Transcript | Bypass:
-        """What nvcc would run, from a stored dry run or a new one; a Bypass if that cannot be parsed."""
+        """What nvcc would run, from a stored dry run or a new one; a Bypass if nvcc's output is unusable."""
         request = self._request
         arguments, environ = request.invocation.dryrun_arguments, request.guarded_environ
         return dryrun.transcribe(request.nvcc, arguments, self._path, environ, self._run)

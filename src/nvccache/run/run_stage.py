@@ -120,8 +120,8 @@ def _make(call: Compile, path: str, handle: Handle | None) -> None:
 def argv_to_run(call: Compile, stage: Stage) -> list[str]:
     argv = list(stage.argv)
     if stage.grammar.is_cached:
-        # An option hides the scratch directory in debug information. A wrapper, which might look at its
-        # arguments, gets this option only if it was observed to add one like `-g`.
+        # An option hides the scratch directory in debug information. Since a wrapper might look at it, the
+        # option is added only if the command requests debug information or the wrapper was seen to do so.
         more = ("-g",) if stage.wrapper and call.wrapper_effects == {wrappers.PLACES} else ()
         argv += stage.tool.added_options((*argv, *more), call.plan.scratch)
     return argv

@@ -108,7 +108,7 @@ def is_in_place(plan: Plan) -> bool:
 
 
 def is_left_to_nvcc(plan: Plan) -> bool:
-    """Whether nvcc has to run the call: its object goes to /dev/null, and a wrapper may see that path."""
+    """Whether nvcc has to run the call: its object goes to /dev/null, but its path may matter."""
     wrapped = any(stage.wrapper for stage in plan.stages if _objects(stage))
     return os.devnull in plan.products and (wrapped or is_in_place(plan))
 
