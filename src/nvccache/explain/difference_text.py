@@ -76,7 +76,7 @@ def _targets_in(texts: Iterable[str]) -> set[str]:
     lists = re.findall(r"_LIST__=([\d,]+)", options)
     return {
         *re.findall(r"\bsm_(\d+[a-z]?)", options),
-        *(each[:-1] for each in ",".join(lists).split(",") if each),
+        *(each[:-1] for listed in lists for each in listed.split(",") if each),
     }
 
 

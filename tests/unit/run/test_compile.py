@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from nvccache import remote_url
 from nvccache.observation import observer
 from nvccache.records import send_queued
 from nvccache.remote.service import connect
+from nvccache.store import store
 from scripted_toolkit import Toolkit, cubin, stages
 
 ALL_RUN = ["device_preprocess", "cicc", "ptxas"]
@@ -52,7 +54,8 @@ def test_an_unexplained_dry_run_is_left_to_nvcc(
         toolkit.transcript.write_text(toolkit.transcript.read_text().replace("#$ a message", "a message"))
     report = toolkit.compile(NVCCACHE_LOG=str(toolkit.folder / "log"))
     assert (report.leave_to_nvcc, report.stages, report.stderr) == (reason, [], b"")
-    assert f"bypass {reason}" in (toolkit.folder / "log").read_text()
+    text = (toolkit.folder / "log").read_text()
+    assert f"bypass {reason}" in text and f"left to nvcc: {reason}\n" in text
     assert os.listdir(toolkit.work) == ["a.cu"]
     assert os.listdir(toolkit.folder / "tmp") == []
 
@@ -85,6 +88,18 @@ def test_a_readonly_compile_stores_nothing(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int b;\n")
     assert stages(toolkit.compile(NVCCACHE_READONLY="1")) == ALL_RUN
     assert sorted(path for path in (toolkit.folder / "cache").rglob("*")) == before
+
+
+def test_a_compile_whose_results_cannot_be_stored_delivers_and_reports_that(toolkit: Toolkit) -> None:
+    toolkit.compile()
+    shutil.rmtree(toolkit.folder / "cache" / store.BLOB)
+    (toolkit.folder / "cache" / store.BLOB).write_text("in the way")
+    toolkit.write("a.cu", "int b;\n")
+    report = toolkit.compile(NVCCACHE_LOG=str(toolkit.folder / "log"))
+    assert (report.status, report.store_fault) == (0, "other")
+    assert (toolkit.work / "a.cubin").read_bytes() == b"int b;\n"
+    text = (toolkit.folder / "log").read_text()
+    assert "store: " in text and "left to nvcc" not in text
 
 
 def test_a_readonly_call_that_recaches_runs_every_stage_and_stores_nothing(toolkit: Toolkit) -> None:
