@@ -145,8 +145,11 @@ def uncompiled(workers_base: Path) -> Path:
     """As it is where there was no C compiler."""
 
     def make(folder: Path) -> None:
-        built = installations.build(folder.with_name("wheel-without-compiler"), CC="/nowhere/cc")
+        (temporary := folder.with_name("temporary-files")).mkdir()
+        variables = {"CC": "/nowhere/cc", "TMPDIR": str(temporary)}
+        built = installations.build(folder.with_name("wheel-without-compiler"), **variables)
         assert "-py3-none-linux_" in built.name
+        assert not list(temporary.iterdir()), "building leaves no files there"
         installations.make_environment(folder)
         installations.install(built, folder)
 
