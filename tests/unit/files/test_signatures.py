@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,12 @@ def test_inaccessible_paths_have_no_signature(file, monkeypatch, path):
     monkeypatch.chdir(file.parent)
     assert signatures.signature_of(path) is None
     assert signatures.all_of(["a.h", path]) is None
+
+
+def test_the_id_of_a_boot_is_that_of_the_kernel_or_empty(file, monkeypatch):
+    assert signatures.of_boot() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    monkeypatch.setattr(signatures, "BOOT", str(file.with_name("missing")))
+    assert signatures.of_boot() == ""
 
 
 def test_a_signature_is_device_inode_size_mtime_and_ctime(file, tmp_path):
