@@ -38,7 +38,7 @@ def test_an_unwritable_log_is_silently_ignored(tmp_path):
         ("a\u202ecb\u2066\u200f", "a\\u202ecb\\u2066\\u200f"),
         ("a\u2028b\u00a0", "a\\u2028b\\xa0"),
         ("\U000e0041\ud800", "\\U000e0041\\ud800"),
-        (os.fsdecode(b"\xff\x9b"), "\\xff\\x9b"),
+        (os.fsdecode(b"\xff\x9b\x80") + "\udd00\udc7f", "\\xff\\x9b\\x80\\udd00\\udc7f"),
     ],
 )
 def test_terminal_control_characters_are_escaped(text, shown):
