@@ -11,6 +11,7 @@ import pytest
 
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
+from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import facts
@@ -106,6 +107,17 @@ def test_a_new_library_directory_invalidates_the_record_of_a_tool_identified_by_
         (place / "lib").mkdir()
         assert ("appeared", f"{place}/lib") in changes_since(record)
         (place / "lib").rmdir()
+
+
+def test_a_tool_identified_by_content_may_read_other_files_only_outside_its_toolkit(place):
+    """In another toolkit, the same tool would read other files."""
+    of = subject("ptxas", is_known_by_content=True)
+    assert read_by(place, ran("ptxas", files=[keys.__file__]), of=of).files == [keys.__file__]
+    for process in (ran("ptxas", files=["a.h"]), loading("ptxas", f"{place}/libx.so")):
+        with pytest.raises(UnreadableError, match=r"uses `.*(a.h|libx.so)`, which is not in its key"):
+            read_by(place, process, of=of)
+    with pytest.raises(UnreadableError, match=r"uses `/usr/.*env`, which is not in its key"):
+        read_by(place, ran("ptxas"), Process("/usr/bin/env", ["env"]), of=of)
 
 
 @pytest.mark.parametrize(
