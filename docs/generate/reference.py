@@ -110,8 +110,8 @@ def command_page() -> str:
         "",
         "- `nvccache NVCC ARGS...`: compile through the cache; NVCC is the path or name of an nvcc",
         "- `nvcc ARGS...`: the same, if this `nvcc` is a link to `nvccache`, created by `nvccache install`",
-        "- `nvccache COMMAND ...`: one of the commands below",
-        "- `nvccache --version`, `nvccache --help`: the version; the list of commands",
+        "- `nvccache COMMAND ...`: run one of the commands below",
+        "- `nvccache --version`, `nvccache --help`: print the version or the list of commands",
         "",
         "For scripts, every command but `report` takes `--json` and prints [JSON](json.md) on standard",
         "output; errors and warnings still go to standard error. Output without `--json` may change with any",
@@ -178,8 +178,8 @@ def setting_page() -> str:
         "A setting is an environment variable or a line of the user's settings file; a variable overrides",
         "the file. The file is `$XDG_CONFIG_HOME/nvccache/config.toml` or, if that variable is not set,",
         "`~/.config/nvccache/config.toml`. Names in the file are in lower case, without `NVCCACHE_`, as in",
-        '`max_size = "20G"`. A file in a checkout is never read. `nvccache config` shows every value and its',
-        "origin.",
+        '`max_size = "20G"`. nvccache never reads settings from a checkout. `nvccache config` shows every',
+        "value and its origin.",
     ]
     texts = setting_texts()
     grouped = {name for names in SETTING_GROUPS.values() for name in names}
