@@ -39,7 +39,7 @@ REMOTE_CREDENTIALS = {
     "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes",
     "azblob": "`AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_SAS_TOKEN`",
     "ghac": "those that `setup-nvccache` passes to a job on GitHub",
-    "file": "none: the directory's permissions decide, and new files get them too",
+    "file": "none, since the permissions of the directory decide",
 }
 REMOTE_OPTIONS = """\
 The options of URLs:
