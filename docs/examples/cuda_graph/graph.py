@@ -2,8 +2,8 @@
 
     python graph.py [DIRECTORY]
 
-It is built in DIRECTORY/first (`build` beside this file, unless given), there again, and in DIRECTORY/second.
-Without a GPU it is compiled only.
+The extension is built twice in DIRECTORY/first and once in DIRECTORY/second; by default, DIRECTORY is `build`
+beside this file. Without a GPU, the extension is built and loaded, but no kernel runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEPS = (("first build", "first"), ("the same again", "first"), ("in another dir
 
 
 def build(directory: Path) -> float:
-    """The seconds that a process of its own takes to build and load the extension in an empty directory."""
+    """Build and load the extension in an empty directory and a new process; returns the elapsed seconds."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     before = time.perf_counter()
@@ -29,14 +29,14 @@ def build(directory: Path) -> float:
 
 
 def load(directory: Path):
-    """The module; raises what PyTorch raises where it cannot be built."""
+    """The extension module; raises PyTorch's error if it cannot be built."""
     from torch.utils import cpp_extension
 
     return cpp_extension.load("two_kernels", [str(HERE / "kernels.cu")], build_directory=str(directory))
 
 
 def run(directory: Path) -> None:
-    """Capture both kernels in one graph, replay it on new numbers, and compare with PyTorch's own."""
+    """Capture both kernels in one graph, replay it on new numbers, and compare with PyTorch's results."""
     import torch
 
     module = load(directory)

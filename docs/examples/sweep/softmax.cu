@@ -23,7 +23,7 @@ struct Sum {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// The same result in all threads of a block.
+// Combines the values of all threads in a block; each thread gets the result.
 template <typename Operation>
 __device__ float reduce(float value, Operation operation) {
     __shared__ float of_warp[NUM_WARPS];

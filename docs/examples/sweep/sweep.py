@@ -1,9 +1,9 @@
-"""Compile softmax.cu with each number of warps a block, time each on the GPU, and compile all of it again.
+"""Compile softmax.cu for each number of warps in a block, time each variant, and compile all variants again.
 
     python sweep.py [DIRECTORY]
 
-The programs go to DIRECTORY (`build` beside this file, unless given). Without a GPU they are compiled only.
-NVCC may say what to call for nvcc; it is `nvccache nvcc` otherwise.
+The programs are written to DIRECTORY, by default `build` beside this file. Without a GPU, they are compiled
+but not timed. The variable NVCC is the command to compile with, by default `nvccache nvcc`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 NVCC = shlex.split(os.environ.get("NVCC", "nvccache nvcc"))
 WARPS = range(1, 33)
-NO_GPU = 3  # the program's status
+NO_GPU = 3  # the exit status of a program that finds no GPU
 
 
 def compile_all(directory: Path) -> float:
-    """The seconds that it takes, as many at a time as there are cores."""
+    """Compile all variants, as many at a time as there are cores; returns the elapsed seconds."""
     directory.mkdir(parents=True, exist_ok=True)
     before = time.perf_counter()
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -40,7 +40,7 @@ def compile_one(directory: Path, warps: int) -> None:
 
 
 def microseconds(program: Path) -> float | None:
-    """What one run of the kernel takes; None without a GPU."""
+    """The microseconds that one run of the kernel takes; None without a GPU."""
     done = subprocess.run([program], check=False, capture_output=True, text=True)
     if done.returncode == NO_GPU:
         return None
