@@ -52,21 +52,20 @@ The options of URLs:
   machine that has no such service
 - `prefix`, `ttl`: a prefix for all keys, and how many seconds the server keeps an entry
 
-The number after redis's host is the database, 0 by default. `SSL_CERT_FILE` names a file of certificates to
+The path of a redis URL is the number of the database, 0 by default. `SSL_CERT_FILE` names a file of certificates to
 trust in place of the system's. Commands and logs never show credentials.
 """
 WRONG_TEXT = """
 ## Settings that are wrong
 
-A setting is wrong if its value is invalid or its name is unknown (`NVCCACHE_MAX_SISE`). A settings file that
-cannot be read, or is not TOML, is ignored. Compiles use the default in place of a wrong setting, and print
-nothing about it; commands and the log report it. There are two exceptions. An invalid value of `disable` or
+A setting is wrong if its value is invalid or its name is unknown, such as `NVCCACHE_MAX_SISE`. A settings file
+that cannot be read, or is not TOML, is ignored. Compiles use the default in place of a wrong setting, and
+print nothing about it; commands and the log report it. There are two exceptions. An invalid value of `disable` or
 `readonly` turns the setting on. If a setting that decides what `clean` or `stats --zero` removes is wrong,
 they remove nothing.
 
 In a path, `~` is the home directory. A relative path in a variable is relative to the working directory; in
 the settings file, it is wrong. Without a home directory, there is no cache unless `NVCCACHE_DIR` names one.
-A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
 """
 SETTING_GROUPS = {
     "Main settings": ("dir", "max_size", "base_dir", "remote", "disable"),
@@ -233,7 +232,7 @@ def outcome_page() -> str:
         "",
         "## Reasons for a bypass",
         "",
-        "nvccache left the call to nvcc on purpose. `nvccache stats` does not count calls with the reasons",
+        "nvccache left such a call to nvcc on purpose. `nvccache stats` does not count calls with the reasons",
         "`disabled`, `no_cache_directory` and `nested` (it counts the outer call). With `NVCCACHE_READONLY`,",
         "it counts no calls.",
         "",
@@ -241,13 +240,13 @@ def outcome_page() -> str:
         "",
         "## Faults of the store",
         "",
-        "The compile succeeded, but some results were not stored. `nvccache doctor` shows what to do.",
+        "With such a fault, the compile succeeds, but some results are not stored. `nvccache doctor` helps.",
         "",
         *entries(outcomes.STORE_FAULTS),
         "",
         "## Faults of remotes",
         "",
-        "The compile went on without the remote, which calls then skip for a minute.",
+        "After such a fault, the compile goes on without the remote, and calls skip it for a minute.",
         "",
         *entries(outcomes.REMOTE_FAULTS),
         "",
@@ -259,8 +258,8 @@ def outcome_page() -> str:
         "",
         "## Stages",
         "",
-        "A compile consists of these stages. The names of stages for a GPU also contain its architecture, as",
-        "in `cicc compute_80`.",
+        "A compile consists of these stages. In a call, names of stages for a GPU also contain the",
+        "architecture, as in `cicc compute_80`.",
         "",
         *entries({name: STAGE_TEXTS[name] for name in map(stages.shown_name, stages.counted())}),
     ]

@@ -189,22 +189,22 @@ class Config:
     )
     """Where the cache is. Any number of processes may use it at the same time."""
     max_size: int = setting(as_size, 10 * 1024**3, shown_default="`10G`")
-    """How large the cache may get, with a unit: `500M`, `20G` (powers of 1024); `0` is no limit. The least
+    """How large the cache may get, with a unit: `500M`, `20G` (powers of 1024). `0` means no limit. The least
     recently used entries are removed first."""
     base_dir: str = setting(as_base, "")
-    """A directory above your checkouts, which then share compiles: nvcc gets the paths of sources and include
-    directories below it relative to the working directory, so `__FILE__`, messages and dependency files have
-    relative paths. It may be a checkout itself; `auto` is the outermost Git checkout around the working
-    directory."""
-    nvcc: str = setting(as_program, "")
-    """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
-    it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""
-    jobs: int = setting(as_count, 0)
-    """How many tools may run at once in all calls of this user on this machine, in addition to one per call.
-    By default, one per core."""
+    """A directory above your checkouts, which then share compiles. Paths of sources and include directories
+    below it are passed to nvcc relative to the working directory, so `__FILE__`, messages and dependency
+    files have relative paths. The directory may be a checkout itself. `auto` means the outermost Git checkout
+    around the working directory."""
+    nvcc: str = setting(as_program, "", shown_default="the first on `PATH`")
+    """The real nvcc that a link named `nvcc` starts: a path, or a name to look up on `PATH`. The default
+    is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` ignores this setting."""
+    jobs: int = setting(as_count, 0, shown_default="one per core")
+    """How many tools may run at the same time in all calls of this user on this machine, in addition to one
+    tool per call. The default is one per core."""
     log: str = setting(as_path, "")
-    """A file to which every call appends what it did. Only its owner can read it; values of macros are left
-    out."""
+    """A log file, to which every call appends what it did, without values of macros. Only the owner can read
+    the file."""
     # These two make nvccache do less: an invalid value must not turn them off.
     disable: bool = setting(as_switch, False, if_wrong=True)
     """Run nvcc without the cache."""
@@ -213,16 +213,16 @@ class Config:
     recache: bool = setting(as_switch, False)
     """Run every stage, even if its result is cached, and store the result again."""
     strict: bool = setting(as_switch, False)
-    """For tests: on a fault of nvccache, end the call with a traceback instead of running nvcc."""
+    """For tests: if nvccache fails, end the call with a traceback instead of running nvcc."""
     remote: str = setting(as_remotes, "")  # it may have passwords in it
-    """Caches to query after the local one: one or more URLs, separated by blanks. A URL that ends with
-    `,rw` is also written to. See [remotes](#remotes)."""
+    """Remote caches that are queried after the local cache: one or more URLs, separated by blanks. If a URL
+    ends with `,rw`, results are also written to that remote. See [remotes](#remotes)."""
     executor: str = setting(as_executor, "")
-    """Other machines that run cicc and ptxas when no core is idle here: `grpc://HOST:PORT`,
+    """Other machines, which run cicc and ptxas when no core is idle on this machine: `grpc://HOST:PORT`,
     `grpcs://HOST:PORT` or `prefix:COMMAND`. See [remote execution](../how-to/remote-execution.md)."""
     executor_dir: str = setting(as_path, "")
-    """A directory that all machines see under the same name, for the files of stages that a `prefix:`
-    command runs."""
+    """A directory for the files of stages that a `prefix:` command runs. All machines must see it under the
+    same path."""
 
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]

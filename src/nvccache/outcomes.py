@@ -6,15 +6,15 @@ would cost start-up time on every hit.
 
 from __future__ import annotations
 
-DIRECT_HIT = "direct_hit"  # replayed from a record; no tool ran
+DIRECT_HIT = "direct_hit"  # the whole call was answered from a record; no tool ran
 STAGE_HIT = "stage_hit"  # every compile stage came from the cache
-PARTIAL_HIT = "partial_hit"  # some stages came from the cache, some ran
-MISS = "miss"  # no stage came from the cache
-QUERY_HIT = "query_hit"  # a query (-M, -E, --version) replayed from a record
+PARTIAL_HIT = "partial_hit"  # some compile stages came from the cache, the others ran
+MISS = "miss"  # no compile stage came from the cache
+QUERY_HIT = "query_hit"  # a query (-M, -E, --version) that was answered from a record
 QUERY_MISS = "query_miss"  # a query that nvcc answered
-BYPASS = "bypass"  # left to nvcc on purpose
+BYPASS = "bypass"  # nvccache left the call to nvcc on purpose
 FAILED = "failed"  # the compile itself failed
-FAULT = "fault"  # left to nvcc because nvccache failed
+FAULT = "fault"  # nvcc ran because of an error in nvccache
 
 OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, QUERY_HIT, QUERY_MISS, BYPASS, FAILED, FAULT)
 
@@ -28,19 +28,19 @@ REASONS = {
     "unusable_cache": "the cache directory cannot be read",
     "nested": "the call comes from another nvccache call",
     "not_nvcc": "the launched command is not an nvcc",
-    "information": "the call queries nvcc in a form that is not recorded (--dryrun, no input, ...)",
+    "information": "the call asks nvcc for information that is not recorded (--dryrun, no input, ...)",
     "library": "the call creates an archive",
     "preprocess_only": "the call preprocesses or lists dependencies in a form that is not recorded",
     "preprocessed_product": "the output is preprocessed text that names intermediate files (-cuda)",
     "names_temporary_file": "the output would name a temporary file (device links of .cubin and .ptx)",
     "run": "the call runs or deletes what it built",
-    "standard_input": "a file is standard input, a pipe or a device, or standard input is closed",
+    "standard_input": "an input file is standard input, a pipe or a device, or standard input is closed",
     "standard_output": "an output goes to standard output or a device file",
-    "query_streams": "the answer of a query goes to a terminal, nowhere, or the same place as its messages",
+    "query_streams": "a query's output goes to a terminal, a closed stream, or the same file as its messages",
     "unknown_option": "nvccache does not know an option",
-    "unreadable_option_file": "an option file cannot be read as nvcc reads it",
-    "unreadable_environment": "nvcc versions would split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
-    "irremovable_option": "-t or -jobserver comes from a file or a variable, or nvcc would warn about it",
+    "unreadable_option_file": "nvccache cannot read an option file as nvcc reads it",
+    "unreadable_environment": "versions of nvcc split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
+    "irremovable_option": "-t or -jobserver is set in a file or variable, or nvcc would warn about it",
     "keeps_intermediates": "with -keep, -keep-dir, -save-temps or -objtemp nvcc keeps intermediate files",
     "verbose": "the call asks nvcc to print its commands (-v)",
     "time_report": "the call asks for times (-time, -fdevice-time-trace)",
@@ -48,18 +48,18 @@ REASONS = {
     "host_hidden_inputs": "a host compiler option reads files that no line marker names (@file, -specs, ...)",
     "host_hides_sources": "a host compiler option removes the line markers (-P)",
     "device_tool_files": "an option of ptxas, cicc or another device tool names a file",
-    "environment_side_output": "an environment variable makes a tool write more files",
-    "source_in_ptx": "the PTX quotes source files that are read again",
+    "environment_side_output": "an environment variable makes a tool write further files",
+    "source_in_ptx": "--source-in-ptx copies lines of source files into the PTX",
     "scripted_nvcc": "nvcc is a script whose interpreter cannot preload libraries",
     "not_observable": "tools cannot be observed here: `nvccache doctor` says why",
     "dryrun_failed": "nvcc rejected the command line",
-    "shell_expansion": "a command of nvcc's plan needs a shell",
+    "shell_expansion": "a command that nvcc would run needs a shell",
     "same_base_name": "two inputs have the same base name, so their intermediate files would collide",
-    "unexplained": "nvccache does not understand nvcc's plan",
-    "missing_program": "a program in nvcc's plan is missing, or a line of the plan is not a command",
+    "unexplained": "nvccache does not understand the output of nvcc --dryrun",
+    "missing_program": "a program that nvcc would run is missing",
     "nothing_to_cache": "the call has no stage that can be cached",
     "unwritable_output": "an output cannot be written where nvcc would write it",
-    "odd_failure": "a stage failed in a way that nvcc must report itself",
+    "odd_failure": "a stage failed, and nvcc ran the whole call again to report the failure",
 }
 
 # Why not all results of a call were stored; the compile is unaffected.
@@ -77,13 +77,13 @@ REMOTE_FAULTS = {
     "unusable_directory": "the remote's directory is missing or unusable: see `nvccache remote status`",
     "timeout": "the remote answered too slowly",
     "denied": "the remote denies access",
-    "bad_credentials": "the remote rejects the credentials, or requires some",
+    "bad_credentials": "the remote rejects the credentials, or requires credentials",
     "throttled": "the remote asks for fewer requests",
     "full": "the remote is full, or refuses an entry of this size",
     "tls": "the remote's certificate or encryption cannot be used",
-    "not_installed": "the client is not installed: `nvccache doctor` says how to install it",
+    "not_installed": "the package for this remote is not installed: `nvccache doctor` says how to install it",
     "broken": "the remote's answer cannot be used",
-    "left_alone": "the remote was skipped, because an earlier call had a fault",
+    "left_alone": "the remote was skipped, because it had failed in an earlier call",
 }
 
 # Why a stage ran here although it was sent to another machine.
@@ -91,6 +91,6 @@ EXECUTOR_FAULTS = {
     "unreachable": "the engine cannot be reached or does not answer in time, or the launcher did not start",
     "denied": "the engine denies access, or rejects the credentials",
     "no_workers": "no worker took the stage from the queue in time, or the engine is full",
-    "failed": "the tool failed there, or its output is missing",
+    "failed": "the tool failed on the other machine, or its output is missing",
     "broken": "the engine or the worker cannot be used: `nvccache doctor` says why",
 }

@@ -42,7 +42,7 @@ from nvccache.store.store import COMPRESSED, Store
 @click.option(
     "--matching",
     metavar="GLOB",
-    help="Remove the results of your recent compiles whose object or source matches, so that they run again.",
+    help="Remove results of your recent compiles whose object or source matches GLOB; they then run again.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @json_option
@@ -56,9 +56,9 @@ def clean(
 ) -> None:
     """Remove entries from the cache.
 
-    Without options, it enforces the configured size limit. SIZE is written as `10G` or `500M`; AGE as `30d`,
-    `12h` or `90m`. GLOB is a quoted shell pattern, for base names (`'conv*.cu'`) or, with a slash, for whole
-    paths (`'src/*/conv.cu'`).
+    Without options, it enforces the configured size limit. SIZE is written like `10G` or `500M`, AGE like
+    `30d`, `12h` or `90m`. GLOB is a quoted shell pattern, for base names (`'conv*.cu'`) or, with a slash, for
+    whole paths (`'src/*/conv.cu'`).
     """
     by_age_or_size = max_size is not None or older_than is not None
     if everything + (matching is not None) + by_age_or_size > 1:

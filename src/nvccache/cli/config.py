@@ -36,8 +36,8 @@ from nvccache.config import Config
 def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
     """Show or change the settings.
 
-    Without a NAME, it shows every setting, its value and where that comes from. VALUE is checked, and written
-    to the settings file, whose other lines stay as they are.
+    Without NAME, it shows the value of every setting and where the value comes from. A VALUE is checked and
+    then written to the settings file; the other lines of the file stay as they are.
     """
     word = words[0] if words else unset
     name = (word or "").removeprefix(settings.PREFIX).lower().replace("-", "_")

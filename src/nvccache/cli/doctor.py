@@ -51,9 +51,9 @@ _CUDA = "CMAKE_CUDA_COMPILER_LAUNCHER"
 def doctor(build_directory: str, check_files: bool, as_json: bool) -> None:
     """Find what is wrong, and show the commands that fix it.
 
-    Checks nvcc, the settings and the cache directory, and compiles a sample with and without the cache. With
-    a CMake build directory, it also checks the compiler launcher of that build. Exits with status 1 if
-    something is bad.
+    It checks nvcc, the settings and the cache directory, and compiles a sample with and without the cache.
+    With a CMake build directory, it also checks the compiler launcher of that build. It exits with status 1
+    if something is wrong.
     """
     environ = dict(os.environ)
     settings = config.load(environ)

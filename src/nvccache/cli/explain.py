@@ -42,9 +42,10 @@ _MOST_OTHERS = 3
 def explain(path: str | None, as_json: bool) -> None:
     """Say why the last build, or FILE, was not a hit.
 
-    FILE is an object or a source, or the end of its path. The first line is the answer. Below it are further
-    differences from the previous compile of FILE that was not a direct hit, and the stages that ran, with
-    their CPU seconds. Without FILE, the causes of the last build are listed, the costliest first.
+    FILE is the path of an object or source, or the end of that path. The first line is the answer. Below it
+    are further differences from the previous compile of FILE that was not a direct hit, and the stages that
+    ran, with their CPU seconds. Without FILE, it lists the causes of the last build's misses, the costliest
+    first.
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)

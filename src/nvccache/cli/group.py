@@ -27,8 +27,8 @@ STATUSES = {
     0: "done",
     1: "the command failed, or `doctor` found something wrong",
     2: "the command line is wrong",
-    130: "interrupted by ^C (its parent sees that SIGINT killed it)",
-    141: "the reader of the output has exited, as with `| head`; the command itself succeeded",
+    130: "^C interrupted the command (its parent sees that SIGINT killed it)",
+    141: "the reader of the output exited first, as with `| head`; the command itself succeeded",
 }
 
 

@@ -25,7 +25,7 @@ from nvccache.toolkit.discovery import export_path, find_nvcc
 def install(folder: str, as_json: bool) -> None:
     """Create a link named nvcc that compiles through the cache.
 
-    DIR is created if it does not exist. An nvcc that is already there is replaced only if it is nvccache.
+    DIR is created if it does not exist. An nvcc in DIR is replaced only if it is a link to nvccache.
     """
     folder = os.path.abspath(folder)
     path, program = os.path.join(folder, "nvcc"), launcher()

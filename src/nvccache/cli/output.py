@@ -175,7 +175,7 @@ def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
 
 LAST_BUILD = "last-build"
 _ALL = "all"
-SINCE_HELP = f"Only calls since WHEN: an age such as `2h`, a date and time, `{LAST_BUILD}` or `{_ALL}`."
+SINCE_HELP = f"Count only calls since WHEN: an age such as `2h`, a date and time, `{LAST_BUILD}` or `{_ALL}`."
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 

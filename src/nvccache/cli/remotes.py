@@ -65,9 +65,9 @@ def remote() -> None:
 def status(as_json: bool) -> None:
     """Check whether compiles can use each remote.
 
-    Reads an object; if the remote is writable, also writes one and reads it back. With `NVCCACHE_READONLY`,
-    nothing is written. Compiles skip a remote after a fault; if it works now, they use it again. Exits with
-    status 1 if compiles cannot use a remote.
+    It reads an object. If the remote is writable, it also writes one and reads it back, but not with
+    `NVCCACHE_READONLY`. Compiles skip a remote for a minute after a fault; if the remote works now, they use
+    it again at once. The command exits with status 1 if compiles cannot use a remote.
     """
     settings, root = _settings()
     remotes = remote_url.parse(settings.remote)
@@ -77,10 +77,10 @@ def status(as_json: bool) -> None:
 @click.command(epilog="Example: nvccache remote push")
 @json_option
 def push(as_json: bool) -> None:
-    """Send what compiles have queued, and wait for it.
+    """Send what compiles have queued, and wait until it is sent.
 
-    During a build, a process in the background sends what was compiled. End a CI job with `nvccache remote
-    push`: it waits until everything is sent, and exits with status 1 if that fails.
+    During a build, a background process sends the results. Run `nvccache remote push` at the end of a CI job,
+    which may end before that process does. It exits with status 1 if something cannot be sent.
     """
     settings, root = _settings()
     if settings.readonly:

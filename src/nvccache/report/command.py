@@ -27,8 +27,8 @@ _OLD_SECONDS = 60.0
 def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     """Write a page that shows what the last build reused and ran.
 
-    The page needs no network and no other file. With `--trace` alone, only a trace is written, which
-    https://ui.perfetto.dev and chrome://tracing show.
+    The page needs no network and no other file. With `--trace` alone, no page is written, but only a trace,
+    which https://ui.perfetto.dev and chrome://tracing can show.
     """
     if is_opened and output == "-":
         raise WrongUsage("`--open` needs a file, not standard output")
