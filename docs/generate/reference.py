@@ -52,17 +52,17 @@ The options of URLs:
   machine that has no such service
 - `prefix`, `ttl`: a prefix for all keys, and how many seconds the server keeps an entry
 
-The path of a redis URL is the number of the database, 0 by default. `SSL_CERT_FILE` names a file of certificates to
-trust in place of the system's. Commands and logs never show credentials.
+The path of a redis URL is the number of the database, 0 by default. `SSL_CERT_FILE` names a file of
+certificates to trust in place of the system's. Commands and logs never show credentials.
 """
 WRONG_TEXT = """
 ## Settings that are wrong
 
-A setting is wrong if its value is invalid or its name is unknown, such as `NVCCACHE_MAX_SISE`. A settings file
-that cannot be read, or is not TOML, is ignored. Compiles use the default in place of a wrong setting, and
-print nothing about it; commands and the log report it. There are two exceptions. An invalid value of `disable` or
-`readonly` turns the setting on. If a setting that decides what `clean` or `stats --zero` removes is wrong,
-they remove nothing.
+A setting is wrong if its value is invalid or its name is unknown, such as `NVCCACHE_MAX_SISE`. A settings
+file that cannot be read, or is not TOML, is ignored. Compiles use the default in place of a wrong setting,
+and print nothing about it; commands and the log report it. There are two exceptions. An invalid value of
+`disable` or `readonly` turns the setting on. If a setting that decides what `clean` or `stats --zero` removes
+is wrong, they remove nothing.
 
 In a path, `~` is the home directory. A relative path in a variable is relative to the working directory; in
 the settings file, it is wrong. Without a home directory, there is no cache unless `NVCCACHE_DIR` names one.
@@ -232,15 +232,16 @@ def outcome_page() -> str:
         "",
         "## Reasons for a bypass",
         "",
-        "nvccache left such a call to nvcc on purpose. `nvccache stats` does not count calls with the reasons",
-        "`disabled`, `no_cache_directory` and `nested` (it counts the outer call). With `NVCCACHE_READONLY`,",
-        "it counts no calls.",
+        "nvccache left such a call to nvcc on purpose. `nvccache stats` does not count calls with the",
+        "reasons `disabled`, `no_cache_directory` and `nested` (it counts the outer call). With",
+        "`NVCCACHE_READONLY`, it counts no calls.",
         "",
         *entries(outcomes.REASONS),
         "",
         "## Faults of the store",
         "",
-        "With such a fault, the compile succeeds, but some results are not stored. `nvccache doctor` helps.",
+        "With such a fault, the compile succeeds, but some results are not stored. `nvccache doctor` shows",
+        "how to fix it.",
         "",
         *entries(outcomes.STORE_FAULTS),
         "",
