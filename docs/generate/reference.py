@@ -21,11 +21,11 @@ from nvccache.cli.group import STATUSES, commands
 from nvccache.plan import stages
 
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reference")
-NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads instead. -->\n"
+NOTICE = "<!-- docs/generate/reference.py writes this page from the code: edit the code. -->\n"
 
 REMOTE_TEXT = """\
 `NVCCACHE_REMOTE` holds one or more URLs, separated by blanks, as in `s3://pr-123/nvccache,rw s3://main/nvccache`.
-All remotes but directories need the extra `remote`.
+All remotes but directories need the pip extra `remote`.
 In a URL, write special characters, such as a comma or a blank, as `%` and two hexadecimal digits.
 [How to set up a remote](../how-to/remote.md).
 """

@@ -40,7 +40,7 @@ GROUPS = ("source", "reason", "architecture")
 @click.option("--by", type=click.Choice(GROUPS), help="Count by source, reason or architecture.")
 @click.option("--zero", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) -> None:
-    """Show how much was reused, and the size of the cache."""
+    """Show hits, saved compiler time, and the size of the cache."""
     if zero and (since is not None or by):
         raise WrongUsage("`--zero` resets all counts: it cannot be combined with `--since` or `--by`")
     settings = our_settings.load()
