@@ -261,6 +261,8 @@ def test_doctor_without_an_nvcc_compiles_nothing_and_shows_how_to_get_one(nvccac
         "version", "launcher", "observer", "nvcc", "cache",
     ]  # fmt: skip
     started, found = document["findings"][1], document["findings"][3]
+    about = r"nvccache \S+ \(.+\), \w+ 3[.\w]+, \w+ [\d.]+, Linux \S+ \w+"
+    assert re.fullmatch(about, document["findings"][0]["text"])
     without = "without the compiled launcher: no call can be replayed"
     assert (started["state"], started["text"]) == (ODD, f"`{launcher()}`, {without}")
     assert (found["state"], document["is_bad"]) == (BAD, True)

@@ -145,3 +145,5 @@ def test_a_run_on_another_machine_is_cancelled_even_if_its_call_ended_before_it_
     handle.end()
     handle.on_end(lambda: cancelled.append("at once"))
     assert cancelled == ["in time", "at once"]
+    done = process.run(["sleep", "60"], dict(os.environ), handle=handle)
+    assert done.status == -signal.SIGTERM

@@ -84,6 +84,8 @@ def test_a_call_removes_its_scratch_directory_and_stale_ones(left):
     os.utime(left, (time.time() - 2 * _DAY,) * 2)
     assert scratch.within(str(path), path.exists)
     assert not path.exists() and not left.exists()
+    with pytest.raises(NotADirectoryError):
+        scratch.within("/dev/null/below/scratch", lambda: None)
 
 
 def test_a_file_that_a_dying_compiler_creates_during_the_removal_is_removed_too(left, monkeypatch):

@@ -53,6 +53,7 @@ def test_calls_share_job_slots_only_for_the_cores_they_share(tmp_path):
     assert numbers_of(second) == [2, 3]
     assert numbers_of(both) == [2]
     assert numbers_of(pool_of([0, 1], str(tmp_path))) == []
+    assert {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in os.listdir(tmp_path)} == {0o600}
     for slot in taken:
         slot.release()
     assert numbers_of(both) == [1, 2]
@@ -80,7 +81,9 @@ def test_processes_share_job_slots_and_a_killed_one_frees_its_slots(tmp_path):
         pool = Pool(str(tmp_path), range(3))
         third = pool.take()
         assert third
+        before = os.listdir("/proc/self/fd")
         assert pool.take() is None
+        assert os.listdir("/proc/self/fd") == before
         holder.send_signal(signal.SIGKILL)
     taken = [pool.take() for _ in range(3)]
     assert [bool(slot) for slot in taken] == [True, True, False]

@@ -110,6 +110,8 @@ RECORDED = [
     ({"found": {"inc": FOLDER, "link": FOLDER}}, {"plain": ["inc"], "links": [("link", "inc")]}),
     # A dangling link is an absent name, whose end may appear elsewhere.
     (DANGLING, {"names": {"inc": ["-dangling.h"]}, "directory_signatures": [signatures.UNKNOWN]}),
+    ({"started": ["inc/dangling.h"]}, {"links": [("inc/dangling.h", "inc/nowhere")], "plain": ["inc"]}),
+    ({"started": ["inc/never"]}, {"names": {"inc": ["-never"]}, "plain": ["inc/never"], "links": []}),
     ({"started": ["bin/alias"]}, {"names": {"bin": ["xalias"]}, "links": [("bin/alias", "bin/tool")]}),
     # What was tried in directories of PATH, by execvp or a shell, was searched for there.
     (TRIED | {"path": "inc:bin"}, {"sought": ["tool", "x"], "search_path": "inc:bin"}),
