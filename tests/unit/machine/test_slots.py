@@ -53,7 +53,7 @@ def test_calls_share_job_slots_only_for_the_cores_they_share(tmp_path):
     assert numbers_of(second) == [2, 3]
     assert numbers_of(both) == [2]
     assert numbers_of(pool_of([0, 1], str(tmp_path))) == []
-    assert {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in os.listdir(tmp_path)} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("slot-*")} == {0o600}
     for slot in taken:
         slot.release()
     assert numbers_of(both) == [1, 2]

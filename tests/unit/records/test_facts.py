@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 
 import pytest
 
 from nvccache.records import facts
-from nvccache.records.facts import USED_BY_LIBM, class_in
+from nvccache.records.facts import USED_BY_LIBM, CurrentState, class_in
 
 ALIAS = "cpu:type:x86,ven0000fam0006mod0055:feature:,0000,{}\n"
 
@@ -45,3 +46,26 @@ def test_the_description_of_the_processor_is_stable():
     assert described == facts.describe_processor()
     assert "flags" in described or "Features" in described
     assert "MHz" not in described
+
+
+def test_the_state_of_the_caller_includes_the_kind_of_its_standard_input(monkeypatch):
+    def refuse(*given):
+        raise OSError
+
+    def state(of_input=None):
+        stub = of_input or refuse
+        monkeypatch.setattr(os, "fstat", lambda number: fstat(number) if number else stub(number))
+        return facts.answer(facts.CALLER, "", {})
+
+    fstat = os.fstat
+    found = {state(), state(lambda number: os.stat("/dev/null")), state(lambda number: os.stat("/"))}
+    assert "" not in found and len(found) == 3
+    monkeypatch.setattr(facts, "_text_of_kernel", refuse)
+    assert state() == ""
+
+
+def test_the_digest_of_a_file_that_cannot_be_read_is_empty(tmp_path):
+    for path in ("/nowhere/x", "nul\0", str(tmp_path)):
+        now = CurrentState({})
+        assert now.digest(path) == now.digest(path) == now.digest_of_code(path) == ""
+        assert now.read == {path: ""}

@@ -125,6 +125,23 @@ def test_what_a_stage_depends_on_follows_from_the_options_of_its_tool(line):
     assert " ".join(differing).replace("is_cached", "not_cached") == TRAITS[line]
 
 
+@pytest.mark.parametrize(
+    ("options", "names_checkout"),
+    [
+        ("-O2", False), ("-g", True), ("-g -ffile-prefix-map=/base=x", False),
+        ("-g -fdebug-prefix-map==x", True),
+        ("-g -fdebug-prefix-map=/base/one/=x", False), ("-g -fdebug-prefix-map=/base/on=x", True),
+        ("-g -ffile-prefix-map=/base/one/below=x", True), ("-g -fmacro-prefix-map=/base=x", True),
+    ],
+)  # fmt: skip
+def test_debug_information_names_the_checkout_unless_its_path_is_mapped(options, names_checkout):
+    words = ["gcc", *options.split(), "-c", "a.cudafe1.cpp"]
+    assert host.COMPILE.names_directory(words, "/base/one", "/base/one") == names_checkout
+    assert host.COMPILE.names_directory(words, "/base/one", "/link/one") == ("-g" in words)
+    added = ("-fdebug-prefix-map=/tmp/s=/tmp/nvccache",) if "-g" in words else ()
+    assert host.COMPILE.added_options(words, "/tmp/s") == added
+
+
 def test_a_fatbin_is_stored_only_where_the_call_asks_for_it():
     product = grammar_of(["fatbinary", "--create=m.fatbin"])
     by_the_way = grammar_of(["fatbinary", "--create=/s/a.fatbin", "--embedded-fatbin=/s/a.fatbin.c"])

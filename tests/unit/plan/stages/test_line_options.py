@@ -96,3 +96,17 @@ def test_each_tool_decides_whether_line_numbers_matter_to_its_stages(kind):
 @pytest.mark.parametrize("option", ["-DX=a\nb", "-I/a\nb", "-std=c++17\n", "-O2\n", "-DX\n"])
 def test_a_line_break_in_an_option_makes_line_numbers_matter(option):
     assert line_options.matter_to_host_compiler(["g++", option])
+
+
+@pytest.mark.parametrize(
+    ("added", "matters"),
+    [
+        ("-O2 -fPIC", False), ("-B/x -Wl,-z,now -L/l -lm --sysroot=/s -nostdinc++ -isysroot", False),
+        ("--param ssp-buffer-size=4 -O2", False), ("--param=ssp-buffer-size=4", False), ("", False),
+        ("-O2 -fmystery", True), ("--param ssp-buffer-size=x", True), ("-O2 --param", True),
+        ("-O2 @file", True), ("-O2\t-fPIC", True), ("-nostdincx", True),
+    ],
+)  # fmt: skip
+def test_line_numbers_matter_with_options_of_a_wrapper_that_are_not_known_as_harmless(added, matters):
+    words = [word.replace("\t", "\n") for word in added.split(" ")]
+    assert line_options.matter_if_added(words) == matters
