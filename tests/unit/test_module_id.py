@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hand_made_plans import PIPELINE, planned
+from hand_made_plans import COMPILE, PIPELINE, planned
 from nvccache import module_id
 from nvccache.plan.stages.tool import GENERATES_ID
 from scenarios.support.toolkits import HOST_OPTIONS
@@ -45,6 +45,13 @@ def test_module_ids_differ_with_source_output_and_options() -> None:
     ids = [compose(), compose(outputs=("b.o",)), compose(text="other"), compose("/q/a.cu")]
     assert len({*ids, compose()}) == len(ids)
     assert all(re.fullmatch(rb"_[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}", each) for each in ids)
+
+
+@pytest.mark.parametrize("option", ["", " -fprofile-use"], ids=["", "an object written in place"])
+def test_stages_that_read_a_module_id_contribute_to_the_object_of_their_source(option: str) -> None:
+    plan = planned(*PIPELINE[:-1], COMPILE + option)
+    reading = [stage for stage in plan.stages if module_id.file_of(stage)]
+    assert [module_id.products_of(plan, stage) for stage in reading] == [{"a.o"}, {"a.o"}]
 
 
 def test_the_module_id_of_a_linked_source_has_the_name_of_the_link() -> None:
