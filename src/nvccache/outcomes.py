@@ -51,7 +51,7 @@ REASONS = {
     "environment_side_output": "an environment variable makes a tool write further files",
     "source_in_ptx": "--source-in-ptx copies lines of source files into the PTX",
     "scripted_nvcc": "nvcc is a script whose interpreter cannot preload libraries",
-    "not_observable": "tools cannot be observed here: `nvccache doctor` says why",
+    "not_observable": "tools cannot be observed on this machine (`nvccache doctor` says why)",
     "dryrun_failed": "nvcc rejected the command line",
     "shell_expansion": "a command that nvcc would run needs a shell",
     "same_base_name": "two inputs have the same base name, so their intermediate files would collide",
@@ -74,14 +74,14 @@ STORE_FAULTS = {
 # Why a remote cache could not be used; the compile went on without it.
 REMOTE_FAULTS = {
     "unreachable": "the remote cannot be reached, or the connection broke",
-    "unusable_directory": "the remote's directory is missing or unusable: see `nvccache remote status`",
+    "unusable_directory": "the remote's directory is missing or unusable (see `nvccache remote status`)",
     "timeout": "the remote answered too slowly",
     "denied": "the remote denies access",
     "bad_credentials": "the remote rejects the credentials, or requires credentials",
     "throttled": "the remote asks for fewer requests",
     "full": "the remote is full, or refuses an entry of this size",
     "tls": "the remote's certificate or encryption cannot be used",
-    "not_installed": "the package for this remote is not installed: `nvccache doctor` says how to install it",
+    "not_installed": "the package for this remote is not installed (`nvccache doctor` shows how to)",
     "broken": "the remote's answer cannot be used",
     "left_alone": "the remote was skipped, because it had failed in an earlier call",
 }
@@ -92,5 +92,5 @@ EXECUTOR_FAULTS = {
     "denied": "the engine denies access, or rejects the credentials",
     "no_workers": "no worker took the stage from the queue in time, or the engine is full",
     "failed": "the tool failed on the other machine, or its output is missing",
-    "broken": "the engine or the worker cannot be used: `nvccache doctor` says why",
+    "broken": "the engine or the worker cannot be used (`nvccache doctor` says why)",
 }

@@ -54,7 +54,7 @@ def test_an_unmounted_shared_directory_is_reported_and_used_once_mounted(tmp_pat
     two = new_machine("two", f"file://{shared}")
     assert two.compile().outcome == "miss"
     shown = two.command("explain", "a.o").stdout.decode()
-    assert "the remote's directory is missing or unusable: see `nvccache remote status`" in shown
+    assert "the remote's directory is missing or unusable (see `nvccache remote status`)" in shown
     assert two.outages() == []
     shared.mkdir()
     new_machine("one", f"file://{shared},rw").fill()
