@@ -81,7 +81,7 @@ REMOTE_FAULTS = {
     "throttled": "the remote asks for fewer requests",
     "full": "the remote is full, or refuses an entry of this size",
     "tls": "the remote's certificate or encryption cannot be used",
-    "not_installed": "the package for this remote is not installed (`nvccache doctor` shows how to)",
+    "not_installed": "the package for this remote is missing (`nvccache doctor` shows how to install it)",
     "broken": "the remote's answer cannot be used",
     "left_alone": "the remote was skipped, because it had failed in an earlier call",
 }
