@@ -190,7 +190,7 @@ def test_a_launcher_without_python_exits_with_127_and_an_error(launcher, tmp_pat
     for argv in ([alone, "nvcc"], [masquerade, "/bin/echo"], [alone, "stats"], [alone]):
         done = subprocess.run(argv, capture_output=True, check=False, env=tools)
         assert done.returncode == 127
-        assert done.stderr.startswith(f"nvccache: no Python to start: neither `{tmp_path}/python3`".encode())
+        assert done.stderr.startswith(f"nvccache: cannot start Python: neither `{tmp_path}/python3`".encode())
     assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
 
 

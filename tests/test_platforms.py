@@ -26,7 +26,7 @@ else:
     runpy.run_path(root + "/src/native/launcher/nvccache-python", run_name="__main__")
 """
 MISSING_ON_WINDOWS = ("fcntl", "grp", "pwd", "resource", "termios")
-HINT = "hint: under WSL it caches the nvcc of the CUDA toolkit for Linux\n"
+HINT = "hint: under WSL, nvccache works with the CUDA toolkit for Linux\n"
 
 
 @pytest.mark.parametrize("entry", ["module", "launcher"])
@@ -41,7 +41,7 @@ HINT = "hint: under WSL it caches the nvcc of the CUDA toolkit for Linux\n"
 def test_another_operating_system_gets_one_error_sentence(platform, missing, name, hint, entry):
     argv = [sys.executable, "-c", CHILD, platform, str(ROOT), entry, *missing]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    sentence = f"nvccache: runs on Linux only, and this is {name}\n{hint}"
+    sentence = f"nvccache: runs only on Linux, not on {name}\n{hint}"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence)
 
 
@@ -51,7 +51,7 @@ def test_building_on_another_system_fails_with_one_sentence(tmp_path: Path) -> N
         [sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode != 0
-    assert "nvccache runs on Linux only" in done.stdout + done.stderr
+    assert "nvccache runs only on Linux" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 

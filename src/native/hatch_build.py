@@ -49,9 +49,9 @@ _PARTS: dict[str, tuple[str, str, tuple[tuple[str, ...], ...], int]] = {
 }
 # What does not work if a part is missing.
 _LOSSES = {
-    "launcher": "no replays, and no compile where Python cannot start",
+    "launcher": "calls are not replayed, and fail where Python cannot start",
     "redirect": "an nvcc that is a script runs without the cache",
-    "observer": "the tools of compiles are not observed: nvcc runs every call",
+    "observer": "the tools of compiles are not observed, so nvcc runs every call",
     "class-check": "no stage can be sent to other machines",
 }
 
@@ -59,7 +59,7 @@ _LOSSES = {
 class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if sys.platform != "linux":
-            self.app.abort("nvccache runs on Linux only: there is nothing to build here")
+            self.app.abort("nvccache runs only on Linux, so it cannot be built here")
         self._folder = tempfile.mkdtemp(prefix="nvccache-build-")
         if self.target_name == "sdist":
             return
@@ -129,11 +129,11 @@ def compiled(name: str, native: str, folder: str) -> tuple[str, str]:
             subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             if works(path, status):
                 return path, ""
-            troubles.append("what it was compiled to does not work")
+            troubles.append("the compiled program does not work")
         except OSError as error:
             troubles.append(f"`{compiler}`: {error.strerror}")
         except subprocess.CalledProcessError as error:
-            lines = error.stderr.strip().splitlines() or ["it failed"]
+            lines = error.stderr.strip().splitlines() or ["the compiler failed"]
             troubles.append(next((line for line in lines if "error" in line), lines[-1]))
     return "", troubles[0]
 

@@ -12,8 +12,8 @@ def require_linux() -> None:
     system: str = sys.platform  # annotated, or a type checker would narrow it to its own platform
     if system == "linux":
         return
-    lines = [f"nvccache: runs on Linux only, and this is {_SYSTEMS.get(system, system)}"]
+    lines = [f"nvccache: runs only on Linux, not on {_SYSTEMS.get(system, system)}"]
     if system in ("win32", "cygwin"):
-        lines.append("hint: under WSL it caches the nvcc of the CUDA toolkit for Linux")
+        lines.append("hint: under WSL, nvccache works with the CUDA toolkit for Linux")
     sys.stderr.write("\n".join(lines) + "\n")
     sys.exit(1)

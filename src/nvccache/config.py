@@ -75,7 +75,7 @@ def parse_size(text: str) -> int:
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
     # ccache reads a plain number as GiB: a user used to that would lose the cache to a limit of 5 bytes.
     if not unit and 0 < size < _UNITS["M"]:
-        raise ConfigError(f"`{text}` has no unit: `K`, `M`, `G`, `T`, or `B` for bytes")
+        raise ConfigError(f"`{text}` needs a unit: `K`, `M`, `G` or `T`, or `B` for bytes")
     return int(size)
 
 
@@ -107,11 +107,13 @@ def as_path(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
         home = home_of(environ) if user == "~" else os.path.expanduser(user)
         path = home + slash + below if home.startswith("/") else raw
     if not path.startswith("/") and (is_in_file or raw.startswith("~")):
-        raise ConfigError(f"`{raw}` is neither an absolute path nor one below a home directory")
+        raise ConfigError(f"`{raw}` is neither an absolute path nor a path below a home directory")
     try:
         return os.path.abspath(path)
     except OSError as error:
-        raise ConfigError(f"`{raw}` is relative to the working directory: {error.strerror}") from None
+        raise ConfigError(
+            f"`{raw}` is relative to the working directory, but that is unknown: {error.strerror}"
+        ) from None
 
 
 def as_base(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
@@ -252,12 +254,12 @@ def load(environ: Mapping[str, str]) -> Config:
                 origin = "default"
                 value = value if row.if_wrong is None else row.if_wrong
                 switched = f"it counts as {'on' if value else 'off'}"
-                instead = switched if row.parse is as_switch else "the default is in force"
+                instead = switched if row.parse is as_switch else "the default is used instead"
                 problems.append(Problem(name, f"{where}: {error}; {instead}"))
         vars(config)[name] = value
         origins[name] = origin
     for variable in sorted(unknown):
-        problems.append(Problem("unknown", f"`{variable}`: there is no such setting", variable))
+        problems.append(Problem("unknown", f"`{variable}`: there is no setting of this name", variable))
     config.origins, config.problems = origins, problems
     return config
 
@@ -267,8 +269,8 @@ def _in_file(file: str) -> tuple[dict[str, object], list[Problem]]:
     try:
         values = parse_file(read_file(file))
     except (OSError, ValueError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is not TOML: {error}"
-        return {}, [Problem(FILE, f"`{file}` cannot be read: {why}; the defaults are in force")]
+        why = error.strerror if isinstance(error, OSError) else f"not valid TOML: {error}"
+        return {}, [Problem(FILE, f"`{file}` cannot be read: {why}; the defaults are used instead")]
     known = {name: value for name, value in values.items() if name in SETTINGS}
     text = f"`{file}`: there is no setting `{{}}`"
     return known, [Problem("unknown", text.format(name), name) for name in values if name not in SETTINGS]
@@ -281,10 +283,10 @@ def read_file(path: str) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is not a regular file")
+            raise OSError(0, "not a regular file")
         text = stream.read(_LARGEST_FILE + 1)
     if len(text) > _LARGEST_FILE:
-        raise OSError(0, "it is too large")
+        raise OSError(0, "larger than 1 MiB")
     return text.decode("utf-8-sig")
 
 

@@ -66,24 +66,24 @@ def parse(text: str) -> Endpoint:
         try:
             endpoint.launcher = shlex.split(rest)
         except ValueError:
-            raise EndpointError("its command has an unterminated quote") from None
+            raise EndpointError("the command has an unterminated quote") from None
         if not endpoint.launcher or not endpoint.launcher[0]:
-            raise EndpointError("it has no command after `prefix:`")
+            raise EndpointError("there is no command after `prefix:`")
         return endpoint
     authority, _, query = rest.partition("?")
     endpoint.target = authority.removeprefix("//").rstrip("/")
     if "@" in authority:
-        raise EndpointError("it has a user or a password, which belongs in the file that `token_file` names")
+        raise EndpointError("the URL has a user or a password; put it into the file that `token_file` names")
     host, _, port = endpoint.target.rpartition(":")
     if scheme not in (GRPC, GRPCS) or not authority.startswith("//") or not host or not port.isdecimal():
-        raise EndpointError("it is neither of the form `grpc://host:port` nor `prefix:srun -n1 --`")
+        raise EndpointError("the value is neither of the form `grpc://host:port` nor `prefix:srun -n1 --`")
     for pair in filter(None, query.split("&")):
         _set_option(endpoint, *pair.partition("=")[::2])
     if scheme == GRPC and endpoint.files:
         # On an unencrypted connection anyone could read a token.
-        raise EndpointError("its certificates and tokens need `grpcs://`")
+        raise EndpointError("certificates and tokens need `grpcs://`")
     if ("cert" in endpoint.files) != ("key" in endpoint.files):
-        raise EndpointError("its options `cert` and `key` must be set together")
+        raise EndpointError("the options `cert` and `key` must be set together")
     return endpoint
 
 
@@ -92,20 +92,20 @@ def _set_option(endpoint: Endpoint, name: str, value: str) -> None:
 
     if name not in _OPTIONS:
         known = ", ".join(f"`{option}`" for option in _OPTIONS)
-        raise EndpointError(f"it has an unknown option; known are {known}")
+        raise EndpointError(f"the URL has an unknown option; the known ones are {known}")
     value = unquote(value)
     if name in _FILES:
         if not value.startswith("/"):
-            raise EndpointError(f"its option `{name}` is not the absolute path of a file")
+            raise EndpointError(f"the option `{name}` is not the absolute path of a file")
         endpoint.files[name] = value
     elif name == "instance":
         endpoint.instance = value.strip("/")
     elif name == "property":
         key, colon, setting = value.partition(":")
         if not key or not colon:
-            raise EndpointError("its option `property` is not of the form `name:value`")
+            raise EndpointError("the option `property` is not of the form `name:value`")
         endpoint.properties.append((key, setting))
     elif not value.isdecimal() or not 0 < int(value) <= _MOST_SECONDS:
-        raise EndpointError(f"its option `{name}` is not a number of seconds up to {_MOST_SECONDS}")
+        raise EndpointError(f"the option `{name}` is not a number of seconds up to {_MOST_SECONDS}")
     else:
         setattr(endpoint, name, float(value))

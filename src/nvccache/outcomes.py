@@ -37,13 +37,13 @@ REASONS = {
     "standard_input": "an input file is standard input, a pipe or a device, or standard input is closed",
     "standard_output": "an output goes to standard output or a device file",
     "query_streams": "a query's output goes to a terminal, a closed stream, or the same file as its messages",
-    "unknown_option": "nvccache does not know an option",
+    "unknown_option": "the call has an option that nvccache does not know",
     "unreadable_option_file": "nvccache cannot read an option file as nvcc reads it",
     "unreadable_environment": "versions of nvcc split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
     "irremovable_option": "-t or -jobserver is set in a file or variable, or nvcc would warn about it",
     "keeps_intermediates": "with -keep, -keep-dir, -save-temps or -objtemp nvcc keeps intermediate files",
     "verbose": "the call asks nvcc to print its commands (-v)",
-    "time_report": "the call asks for times (-time, -fdevice-time-trace)",
+    "time_report": "the call asks for a report of times (-time, -fdevice-time-trace)",
     "host_side_output": "a host compiler option writes files (-save-temps, -MD; in links also --coverage)",
     "host_hidden_inputs": "a host compiler option reads files that no line marker names (@file, -specs, ...)",
     "host_hides_sources": "a host compiler option removes the line markers (-P)",
@@ -64,9 +64,9 @@ REASONS = {
 
 # Why not all results of a call were stored; the compile is unaffected.
 STORE_FAULTS = {
-    "disk_full": "the cache's file system or quota is full",
-    "not_writable": "this user may not write to part of the cache",
-    "unreadable": "this user may not read part of the cache",
+    "disk_full": "the cache's file system is full, or a quota is used up",
+    "not_writable": "this user may not write to a part of the cache",
+    "unreadable": "this user may not read a part of the cache",
     "foreign_directory": "the cache directory holds files but no CACHEDIR.TAG of nvccache",
     "other": "the cache's file system reported another error",
 }

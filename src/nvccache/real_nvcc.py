@@ -66,7 +66,7 @@ def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str
     name = typed or configured or "nvcc"
     named, comma = f"`{name}`", ""
     if configured and not typed:
-        named += f", which {f'`{config_file(environ)}`' if origin == 'file' else origin} names"
+        named += f", which is set in {f'`{config_file(environ)}`' if origin == 'file' else origin}"
         comma = ","
     if "/" in name and not is_program(name):
         status, trouble = _trouble_with(name)

@@ -78,8 +78,8 @@ def parse(text: str) -> list[Remote]:
         try:
             remotes.append(_remote(url))
         except RemoteUrlError as error:
-            which = "it" if len(urls) == 1 else f"remote {number}"
-            raise RemoteUrlError(f"{which} {error}") from None
+            which = "" if len(urls) == 1 else f"remote {number}: "
+            raise RemoteUrlError(f"{which}{error}") from None
     return remotes
 
 
@@ -94,33 +94,35 @@ def masked(text: str) -> str:
 
 def _remote(text: str) -> Remote:
     if not text.isascii() or not text.isprintable():
-        raise RemoteUrlError("has characters that must be written as `%` and two digits in a URL")
+        raise RemoteUrlError("the URL has characters that must be written as `%` and two digits")
     url, comma, rights = text.partition(",")
     if comma and rights != "rw":
-        raise RemoteUrlError("can only end with `,rw`, to allow writing; in a URL, a comma is `%2C`")
+        raise RemoteUrlError("a URL can only end with `,rw`, to allow writing; a comma in a URL is `%2C`")
     name, colon, rest = url.partition("://")
     name = name.lower()
     if not colon or name not in SCHEMES:
         examples = ", ".join([f"`{each.example}`" for each in SCHEMES.values()])
-        raise RemoteUrlError(f"is not a URL such as {examples}; blanks separate URLs")
+        raise RemoteUrlError(f"the URL is not one such as {examples}; blanks separate URLs")
     scheme = SCHEMES[name]
     rest, question, query = rest.partition("?")
     authority, slash, path = rest.partition("/")
     credentials, at, address = authority.rpartition("@")
     host, port = _host_and_port(address, scheme)
     if (at or host != address) and not scheme.port:
-        raise RemoteUrlError(f"has a user, password or port, which `{name}` URLs cannot have")
+        raise RemoteUrlError(f"the URL has a user, password or port, which `{name}` URLs cannot have")
     user, _, password = map(_decoded, credentials.partition(":"))
     shown = f"{name}://{at and _MASK}{at}{address}{slash}{path.rstrip('/')}{question}{query}"
     path = _decoded(path).strip("/")
     if name == "file":
         host, path = host.removeprefix("localhost"), path and f"/{path}"
     if bool(host) != bool(scheme.host) or (name == "file" and not path):
-        raise RemoteUrlError(f"has no {scheme.host or 'absolute path'}; write it as `{scheme.example}`")
+        raise RemoteUrlError(
+            f"the URL has no {scheme.host or 'absolute path'}; write it as `{scheme.example}`"
+        )
     if name in ("redis", "rediss"):
         path = path or "0"
         if not path.isdecimal():
-            raise RemoteUrlError("has a database that is not a number; a prefix is `?prefix=`")
+            raise RemoteUrlError("the database in the URL is not a number; a prefix is written as `?prefix=`")
     options = _options(name, scheme, query)
     return Remote(name, _decoded(host), port, path, user, password, options, bool(comma), shown)
 
@@ -131,7 +133,7 @@ def _host_and_port(address: str, scheme: Scheme) -> tuple[str, int]:
     if not colon or port.endswith("]"):
         return address, scheme.port
     if not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise RemoteUrlError("has a port that is not a number from 1 to 65535")
+        raise RemoteUrlError("the URL has a port that is not a number from 1 to 65535")
     return host, int(port)
 
 
@@ -142,9 +144,11 @@ def _options(name: str, scheme: Scheme, query: str) -> dict[str, str]:
         value = _decoded(value).strip("/")
         if option not in scheme.options or not value:
             known = ", ".join([f"`{each}`" for each in scheme.options]) or "none"
-            raise RemoteUrlError(f"has an unknown option, or one without a value; `{name}` has {known}")
+            raise RemoteUrlError(
+                f"the URL has an unknown option, or one without a value; `{name}` has {known}"
+            )
         if option == "endpoint" and (not value.startswith(("http://", "https://")) or "@" in value):
-            raise RemoteUrlError("has an option `endpoint` that is not a URL such as `https://host:port`")
+            raise RemoteUrlError("the option `endpoint` is not a URL such as `https://host:port`")
         if option not in _SWITCHES or value.lower() not in _OFF:
             options[option] = value
     return options
@@ -158,5 +162,5 @@ def _decoded(text: str) -> str:
 
     decoded = unquote(text, errors="replace")
     if not decoded.isprintable():
-        raise RemoteUrlError("has a character that cannot be printed")
+        raise RemoteUrlError("the URL has a character that cannot be printed")
     return decoded

@@ -239,7 +239,7 @@ def _queue_for_remotes(config: Config, items: list[tuple[str, str]], environ: di
 
         uploads.send_soon(config, items, environ)
     except Exception as fault:
-        call_end.note(config, f"nothing is sent: {type(fault).__name__}: {fault}")
+        call_end.note(config, f"nothing is sent to remotes: {type(fault).__name__}: {fault}")
 
 
 def _report_fault(config: Config, fault: Exception, nvcc: str) -> None:
@@ -250,7 +250,7 @@ def _report_fault(config: Config, fault: Exception, nvcc: str) -> None:
 
         # The command line is not logged: secrets in it could have any form. A message could still quote one.
         lines = map(log.hide, "".join(traceback.format_exception(fault)).splitlines())
-        log.write(config.log, f"fault in nvccache {__version__} for {nvcc}", *lines)
+        log.write(config.log, f"fault in nvccache {__version__} in a call of {nvcc}", *lines)
     call_end.record(config, Event(outcomes.FAULT), time.monotonic())
 
 
@@ -261,7 +261,7 @@ def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, st
     status, sentence = real_nvcc.why_none(typed, configured, origin, environ)
     call_end.write(2, os.fsencode(f"nvccache: {sentence}\n"))
     if typed == "nvcc" and (nvcc := discovery.find_nvcc(environ)):
-        call_end.write(2, os.fsencode(f"hint: to use `{nvcc}`: `{discovery.export_path(nvcc)}`\n"))
+        call_end.write(2, os.fsencode(f"hint: to use `{nvcc}`, run `{discovery.export_path(nvcc)}`\n"))
     return status
 
 

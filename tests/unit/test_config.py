@@ -151,7 +151,7 @@ def test_an_invalid_disable_or_readonly_setting_counts_as_on(environ, write_file
 def test_an_unknown_setting_variable_is_reported_with_a_suggestion(environ, variable, meant):
     settings = config.load({**environ, variable: "1", "_NVCCACHE_TRIED": "x", "NVCC_APPEND_FLAGS": "-g"})
     (sentence,) = log.sentences(settings)
-    printed = f"`{variable}`: there is no such setting"
+    printed = f"`{variable}`: there is no setting of this name"
     assert sentence == (f"{printed}; did you mean `{meant}`?" if meant else printed)
     assert wrong(settings) == ["unknown"]
 
@@ -179,8 +179,8 @@ def test_a_settings_file_that_is_not_toml_gives_one_problem_and_all_defaults(env
     write_file(f'max_size = "1G"\n{text}\nlog = "/l"\n')
     settings, (sentence,) = problems_of({**environ, "NVCCACHE_JOBS": "999999"})
     assert (settings.max_size, settings.log, settings.jobs) == (DEFAULT_SIZE, "", 999_999)
-    assert sentence.startswith("`FILE` cannot be read: it is not TOML: ")
-    assert sentence.endswith("; the defaults are in force") and wrong(settings) == ["file"]
+    assert sentence.startswith("`FILE` cannot be read: not valid TOML: ")
+    assert sentence.endswith("; the defaults are used instead") and wrong(settings) == ["file"]
 
 
 def test_wrong_values_and_unknown_names_in_the_settings_file_are_reported(environ, write_file):

@@ -103,7 +103,7 @@ def test_paths_before_the_nvcc_that_was_found_are_listed(
 
 
 def test_a_missing_real_nvcc_is_explained_in_one_sentence(path, tmp_path):
-    message = "there is no compiler `.`, which NVCCACHE_NVCC names, on PATH besides nvccache"
+    message = "there is no compiler `.`, which is set in NVCCACHE_NVCC, on PATH besides nvccache"
     assert why_none("", ".", "NVCCACHE_NVCC", path) == (127, message)
     assert why_none("nvcc", "", "default", path) == (
         127,

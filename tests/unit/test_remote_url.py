@@ -81,7 +81,7 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
     assert settings.remote == ""
     (sentence,) = log.sentences(settings)
     assert sentence.startswith("`NVCCACHE_REMOTE`: ")
-    assert sentence.endswith("; the default is in force")
+    assert sentence.endswith("; the default is used instead")
     assert "SECRET" not in sentence
     assert "SECRET" not in remote_url.masked(text)
     assert [each.setting for each in settings.problems] == ["remote"]
@@ -89,8 +89,10 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
 
 def test_an_invalid_remote_is_named_by_number_with_a_valid_form() -> None:
     with pytest.raises(
-        remote_url.RemoteUrlError, match=r"^remote 2 is not a URL such as `s3://bucket/prefix`, "
+        remote_url.RemoteUrlError, match=r"^remote 2: the URL is not one such as `s3://bucket/prefix`, "
     ):
         remote_url.parse("s3://b/my prefix")
-    with pytest.raises(remote_url.RemoteUrlError, match=r"^it has no absolute path; .* `file:///directory`$"):
+    with pytest.raises(
+        remote_url.RemoteUrlError, match=r"^the URL has no absolute path; .* `file:///directory`$"
+    ):
         remote_url.parse("file://shared,rw")

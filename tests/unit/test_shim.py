@@ -289,7 +289,7 @@ def test_a_compile_prints_its_messages_and_returns_its_status(call, reports, mon
     assert next(iter(events.read(call.cache))).sources == ["a.cu"]
     monkeypatch.setattr(uploads, "send_soon", lambda *given: 1 / 0)
     assert call.run() == 2
-    assert "nothing is sent: ZeroDivisionError" in (Path(call.nvcc).parents[1] / "log").read_text()
+    assert "nothing is sent to remotes: ZeroDivisionError" in (Path(call.nvcc).parents[1] / "log").read_text()
 
 
 def test_a_report_that_leaves_the_call_to_nvcc_makes_it_nvcc(call, reports, monkeypatch):
@@ -367,7 +367,7 @@ def test_after_a_fault_the_real_nvcc_compiles_and_the_fault_is_logged_and_counte
     assert call.run() == call.became_nvcc
     assert call.events() == ["fault"]
     text = (tmp_path / "log").read_text()
-    assert f" for {call.nvcc}" in text and "RuntimeError" in text and "in broken" in text
+    assert f"in a call of {call.nvcc}" in text and "RuntimeError" in text and "in broken" in text
     assert "secret" not in text
     monkeypatch.delenv("NVCCACHE_LOG")
     assert call.run() == call.became_nvcc
@@ -401,14 +401,14 @@ def test_a_missing_compiler_is_one_sentence_with_a_hint_for_nvcc(call, monkeypat
     monkeypatch.setenv("PATH", os.path.dirname(call.nvcc))
     monkeypatch.setattr(discovery, "find_nvcc", lambda environ: "/cuda/bin/nvcc")
     sentence = "nvccache: there is no compiler `{}`{} on PATH besides nvccache\n"
-    hint = 'hint: to use `/cuda/bin/nvcc`: `export PATH=/cuda/bin:"$PATH"`\n'
+    hint = 'hint: to use `/cuda/bin/nvcc`, run `export PATH=/cuda/bin:"$PATH"`\n'
     assert call.run("nvcc") == 127
     assert capfd.readouterr().err == sentence.format("nvcc", "") + hint
     assert call.run("") == 127
     assert capfd.readouterr().err == sentence.format("nvcc", "")
     monkeypatch.setenv("NVCCACHE_NVCC", "nvcc-1")
     assert call.run("") == 127
-    assert capfd.readouterr().err == sentence.format("nvcc-1", ", which NVCCACHE_NVCC names,")
+    assert capfd.readouterr().err == sentence.format("nvcc-1", ", which is set in NVCCACHE_NVCC,")
     monkeypatch.setattr(discovery, "find_nvcc", lambda environ: None)
     assert call.run("nvcc") == 127
     assert capfd.readouterr().err == sentence.format("nvcc", "")

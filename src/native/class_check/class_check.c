@@ -50,7 +50,7 @@ int main(int count, char **argv)
         return fail(CANNOT_RUN, "usage: class-check CHECK... -- LOADER WORD...");
     for (check = 1; check < end; check++)
         if (has(argv[check] + (argv[check][0] == '-')) != (argv[check][0] != '-'))
-            return fail(OTHER_CLASS, "the processor here is of another class");
+            return fail(OTHER_CLASS, "this machine's processor is of another class");
     execv(argv[end + 1], argv + end + 1);
     return fail(CANNOT_RUN, "the loader cannot be run");
 }

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         unsetenv(FAULT);
         release_loader_variables();
         run_compiler(&call);
-        fprintf(stderr, "nvccache: %s\n", fault ? fault : "cannot be loaded");
+        fprintf(stderr, "nvccache: %s\n", fault ? fault : "it cannot be loaded by Python");
         return 127;
     }
     is_within = argc > 0 && leave_script(&call);
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     start_python(folder, &call);
     if (argc > 0)
         run_compiler(&call);
-    fprintf(stderr, "nvccache: no Python to start: neither `%s/python3` nor the one that `%s/" SCRIPT "` names\n", folder,
+    fprintf(stderr, "nvccache: cannot start Python: neither `%s/python3` nor the one that `%s/" SCRIPT "` names\n", folder,
             folder);
     return 127;
 }

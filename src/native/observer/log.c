@@ -57,7 +57,7 @@ static int enter(void)
     int yields;
 
     if (is_inside) {
-        lost = "a signal came while a record was made";
+        lost = "a signal interrupted the observer";
         return 0;
     }
     is_inside = 1;

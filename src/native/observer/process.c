@@ -84,7 +84,7 @@ static void add_object(const char *name, const char *file)
         device_of_exe = status.st_dev;
         inode_of_exe = status.st_ino;
     } else if (status.st_dev == device_of_exe && status.st_ino == inode_of_exe) {
-        observer_lose("the program of a loader is not known");  /* `ld.so PROGRAM` */
+        observer_lose("the program that the dynamic loader runs is unknown");  /* `ld.so PROGRAM` */
     }
     ADD('m', name, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
         status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
@@ -123,7 +123,7 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
     (void)size;
     (void)context;
     if (is_of_go(object))
-        observer_lose("system calls were made past the C library");
+        observer_lose("system calls may bypass the C library");
     /* Skips the program, whose name is empty, the vDSO, whose name has no slash, and the observer. */
     if (object->dlpi_name && strchr(object->dlpi_name, '/') && object->dlpi_addr != (uintptr_t)&__ehdr_start)
         add_object(object->dlpi_name, object->dlpi_name);
@@ -165,7 +165,7 @@ __attribute__((constructor)) static void start(int count, char **arguments)
     int kept = errno, at;
 
     if (value_of("LD_AUDIT="))
-        observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
+        observer_lose("libraries of LD_AUDIT are loaded, which cannot be observed");
     for (at = 0; at < count; at++)
         observer_add('A', NO_PATH, arguments[at], 0, NULL);
     if (count > 1) {

@@ -222,7 +222,7 @@ static void before_load(const char *name, int is_apart)
 {
     observer_loads();
     if (is_apart)
-        observer_lose("libraries were loaded that find functions past the observer");
+        observer_lose("libraries were loaded that may bypass the observer");
     if (name && strchr(name, '/'))
         ADD('a', name, -raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0), F_OK);
 }

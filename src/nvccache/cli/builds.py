@@ -17,7 +17,7 @@ from nvccache.store.event_line import Event
 
 Figures = Mapping[str, Any]  # a document of `--json`: docs/reference/json.md
 HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
-UNCHANGED = "nothing it depends on has changed"
+UNCHANGED = "no input has changed"
 _MOST_CAUSES = 4
 
 
@@ -52,16 +52,16 @@ def causes(calls: Sequence[Event]) -> list[dict[str, Any]]:
 def cause_of(call: Event) -> str:
     """Why a call had its outcome, according to the event log alone."""
     if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
-        return "a remote has its result" if call.remote and call.remote.found else UNCHANGED
+        return "a remote had the result" if call.remote and call.remote.found else UNCHANGED
     if call.outcome == outcomes.FAULT:
-        return "nvccache had a fault; `NVCCACHE_LOG` has more"
+        return "nvccache itself failed; the log that `NVCCACHE_LOG` names has details"
     if call.outcome == outcomes.BYPASS:
         return outcomes.REASONS.get(call.reason, call.reason)
     if call.outcome == outcomes.FAILED:
         return "nvcc reports an error"
     if call.outcome == outcomes.QUERY_MISS:
-        return call.cause or "no answer for these inputs is recorded"
-    return call.cause or "no record of it is left in the cache"
+        return call.cause or "no answer to this query with these inputs is recorded"
+    return call.cause or "the cache no longer has a record of the call"
 
 
 def headline(calls: Sequence[Event], is_with_cause: bool = True) -> str:

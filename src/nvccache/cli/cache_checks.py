@@ -24,7 +24,7 @@ from nvccache.store.store import COMPRESSED, Store
 
 _MOST_NAMED = 20
 _NAME_ANOTHER = "set `NVCCACHE_DIR` to an empty directory, or one that does not exist yet"
-_MAKE_ROOM = "make room on its file system, or set a smaller `max_size` and run `nvccache clean`"
+_MAKE_ROOM = "make room on the cache's file system, or set a smaller `max_size` and run `nvccache clean`"
 
 
 def check_cache(settings: Config) -> Iterator[Finding]:
@@ -32,16 +32,18 @@ def check_cache(settings: Config) -> Iterator[Finding]:
     root = settings.dir
     for name in ("disable", "readonly", "recache"):
         if getattr(settings, name):
-            yield Finding(ODD, "settings", f"`{name}` is on ({settings.origins[name]})")
+            yield Finding(ODD, "settings", f"the setting `{name}` is on ({settings.origins[name]})")
     if not root:
-        yield Finding(BAD, "cache", f"no cache: {our_settings.NO_CACHE}", ("every compile runs plain nvcc",))
+        yield Finding(
+            BAD, "cache", f"no cache: {our_settings.NO_CACHE}", ("compiles run nvcc without a cache",)
+        )
         return
     if Directory(root).problem() == "foreign_directory":
-        text = f"`{root}` holds files but is not an nvccache cache: it is not used"
+        text = f"`{root}` is not used, because it contains files but no cache of nvccache"
         yield Finding(BAD, "cache", text, (f"to fix it: {_NAME_ANOTHER}",))
         return
     if settings.readonly:
-        yield Finding(GOOD, "cache", f"`{root}` is only read; calls are not counted")
+        yield Finding(GOOD, "cache", f"`{root}` is read but not changed, and calls are not counted")
         return
     part = root
     try:
@@ -62,7 +64,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
     limit = f"at most {format_size(settings.max_size)}" if settings.max_size else "of any size"
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
     if os.stat(root).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        text = f"others can write to it{_owner_of(root)}, and decide what you link into your programs"
+        text = f"others can change the cache{_owner_of(root)}, and so what is linked into your programs"
         yield Finding(ODD, "trust", text)
 
 
@@ -70,7 +72,7 @@ def _check_part(top: Directory, name: str, path: str) -> None:
     """Raises OSError if a part of the cache exists but cannot be written to."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(top.status(name).st_mode):
-            raise OSError(errno.ENOTDIR, "it is a link, or not a directory")
+            raise OSError(errno.ENOTDIR, "it is not a directory, or a symbolic link to one")
         if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -80,7 +82,7 @@ def _owner_of(path: str) -> str:
         status = os.lstat(path)
     except OSError:
         return ""
-    return f" (of user {status.st_uid}, group {status.st_gid}, mode {stat.S_IMODE(status.st_mode):03o})"
+    return f" (owner {status.st_uid}, group {status.st_gid}, mode {stat.S_IMODE(status.st_mode):03o})"
 
 
 def check_files(settings: Config) -> Iterator[Finding]:
@@ -97,10 +99,10 @@ def check_files(settings: Config) -> Iterator[Finding]:
                     damaged.append(file.path)
                 files, size = files + 1, size + file.size
     if damaged:
-        text = f"{len(damaged)} of {format_count(files, 'file')} damaged: compiled again when needed"
+        text = f"{len(damaged)} of {format_count(files, 'file')} damaged; lost results are compiled again"
         yield Finding(BAD, "files", text, tuple(damaged[:_MOST_NAMED]))
     else:
-        yield Finding(GOOD, "files", f"{format_count(files, 'file')} without damage, {format_size(size)}")
+        yield Finding(GOOD, "files", f"{format_count(files, 'file')}, {format_size(size)}, none damaged")
 
 
 def _is_good(cache: Store, path: str) -> bool:

@@ -38,13 +38,13 @@ from nvccache.store.store import COMPRESSED, Store
 @click.option(
     "--older-than", callback=age_option, metavar="AGE", help="Remove entries that have not been used for AGE."
 )
-@click.option("--all", "everything", is_flag=True, help="Remove all entries; the counts of `stats` are kept.")
+@click.option("--all", "everything", is_flag=True, help="Remove all entries, but keep the counts of `stats`.")
 @click.option(
     "--matching",
     metavar="GLOB",
     help="Remove results of your recent compiles whose object or source matches GLOB; they then run again.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 @json_option
 def clean(
     max_size: int | None,
@@ -69,7 +69,7 @@ def clean(
         our_settings.refuse_if_wrong(settings, "max_size")
         max_size = settings.max_size or None
     if settings.readonly and not dry_run:
-        raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
+        raise Failure(f"nothing can be removed, because `readonly` is on ({settings.origins['readonly']})")
     removed: Amount | None = None
     if settings.dir:
         try:

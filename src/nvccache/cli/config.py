@@ -43,10 +43,10 @@ def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
     name = (word or "").removeprefix(settings.PREFIX).lower().replace("-", "_")
     if word is not None and name not in settings.SETTINGS:
         raise WrongUsage(
-            f"there is no setting `{word}`{log.instead_of(word)}", "`nvccache config` lists them"
+            f"there is no setting `{word}`{log.instead_of(word)}", "`nvccache config` lists all settings"
         )
     if len(words) > 2 or (words and unset is not None):
-        raise WrongUsage("give at most NAME and VALUE, or `--unset NAME`")
+        raise WrongUsage("give no more than NAME and VALUE, or `--unset NAME` alone")
     if unset is not None or len(words) == 2:
         _change(name, None if unset is not None else words[1], as_json)
         return
@@ -108,11 +108,11 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
         new, is_there = re.subn(rf"(?m)^[\"']?{name}[\"']?\s*=.*\n?", lambda _: line, text, count=1)
         new = new if is_there else line + text  # before any table
         if settings.parse_file(new) != after:
-            raise ValueError("the file has it in a form that only you can edit")
+            raise ValueError("this command cannot edit the form in which the file has this setting")
         new.encode()  # raises UnicodeEncodeError
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise Failure(f"`{name}` is unchanged in `{path}`: {why}") from None
+        raise Failure(f"cannot change `{name}` in `{path}`: {why}") from None
     if new != text:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         _replace(path, new)
@@ -124,7 +124,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
     else:
         say(f"removed `{name}` from `{path}`" if name in before else f"`{name}` is not set in `{path}`")
     if row.variable in os.environ:
-        warn(f"`{row.variable}` is set in the environment, which takes precedence")
+        warn(f"the environment variable `{row.variable}` is set, and takes precedence over the file")
 
 
 def _replace(path: str, text: str) -> None:

@@ -96,13 +96,13 @@ def check_installation() -> Iterator[Finding]:
     libc = " ".join(platform.libc_ver())
     yield Finding(GOOD, "version", f"{version_text()}, {python}, {libc}, {system}")
     path = launcher()
-    text = f"`{path}`" if path else "not installed as a program: start it with `python -m nvccache`"
+    text = f"`{path}`" if path else "not installed as a program, so start it with `python -m nvccache`"
     if not sys.flags.isolated:
-        text += ", without the compiled launcher: no call can be replayed"
+        text += "; the compiled launcher is missing, so no call can be replayed"
     yield Finding(GOOD if path and sys.flags.isolated else ODD, "launcher", text, _notes("launcher"))
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
         obstacle = observer.obstacle(folder, Store(folder))
-    text = f"{obstacle}: nvcc runs every call" if obstacle else f"`{observer.LIBRARY}`"
+    text = f"{obstacle}, so every call runs nvcc without the cache" if obstacle else f"`{observer.LIBRARY}`"
     yield Finding(ODD if obstacle else GOOD, "observer", text, _notes("observer"))
 
 
@@ -114,7 +114,7 @@ def _notes(name: str) -> tuple[str, ...]:
             notes = [line.strip() for line in stream if line.startswith(f"{name}: ")]
     except OSError:
         return ()
-    return (*notes, "to fix it: install nvccache again, with a C compiler at hand") if notes else ()
+    return (*notes, "to fix it: install nvccache again where a C compiler is installed") if notes else ()
 
 
 def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -> Iterator[Finding]:
@@ -123,13 +123,13 @@ def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -
     programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]
     if not programs and nvcc:
-        text = "there is no `nvcc`: `nvccache nvcc` cannot work, although CMake may find one"
+        text = "there is no `nvcc`, so `nvccache nvcc` cannot work; CMake may find an nvcc elsewhere"
         yield Finding(ODD, "on PATH", text, (), (discovery.export_path(nvcc),))
     elif programs and not shims:
-        text = "`nvcc` is NVIDIA's: call `nvccache nvcc`, or see `nvccache install`"
+        text = "`nvcc` is NVIDIA's; to use the cache, call `nvccache nvcc` or see `nvccache install`"
         yield Finding(GOOD, "on PATH", text)
     elif shims and programs[0] != shims[0]:
-        text = f"`{programs[0]}` comes before nvccache's `{shims[0]}`: calls of `nvcc` are not cached"
+        text = f"`{programs[0]}` comes before nvccache's `{shims[0]}`, so calls of `nvcc` are not cached"
         yield Finding(ODD, "on PATH", text, (), (discovery.export_path(shims[0]),))
     elif shims and not real_nvcc.find("", settings.nvcc, environ):
         why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
@@ -145,19 +145,19 @@ def check_build(directory: str) -> Finding:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             entries = dict(_ENTRY.findall(stream.read()))
     except OSError as error:
-        text = f"`{directory}` has no `CMakeCache.txt` that can be read: {error.strerror}"
+        text = f"cannot read `CMakeCache.txt` in `{directory}`: {error.strerror}"
         return Finding(BAD, "build", text, ("only CMake build directories can be checked",))
     compiler, value = entries.get("CMAKE_CUDA_COMPILER", ""), entries.get(_CUDA, "")
     programs = value.split(";")
     fix = f"cmake -D{_CUDA}={shlex.quote(launcher() or 'nvccache')} {shlex.quote(directory)}"
     if not compiler:
-        return Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache is not needed there")
+        return Finding(ODD, "build", f"`{directory}` compiles no CUDA, so it does not need nvccache")
     if programs[0] and not shutil.which(programs[0]):
-        text = f"`{_CUDA}` of `{directory}` is `{programs[0]}`, which does not exist: builds fail"
+        text = f"`{_CUDA}` of `{directory}` is `{programs[0]}`, which does not exist, so builds fail"
         return Finding(BAD, "build", text, (), (fix,))
     is_shim = real_nvcc.is_ours(compiler)
     if is_shim and os.path.basename(compiler) in real_nvcc.OWN_NAMES:
-        text = f"CMake uses `{compiler}` as compiler, as with `CUDACXX='nvccache nvcc'`: builds fail"
+        text = f"CMake takes nvccache, `{compiler}`, for a compiler, so builds fail"
         return Finding(BAD, "build", text, (), (f"{fix} -DCMAKE_CUDA_COMPILER=nvcc --fresh",))
     if is_shim or any(os.path.basename(program) in real_nvcc.OWN_NAMES for program in programs):
         return Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")
@@ -180,7 +180,9 @@ def check_executor(settings: Config) -> Iterator[Finding]:
     where = endpoint.parse(settings.executor)
     try:
         if not real_nvcc.is_program(work.CHECK):
-            raise faults.ExecutorError(faults.BROKEN, "nvccache was built without a static C library")
+            raise faults.ExecutorError(
+                faults.BROKEN, "class-check was not built, because there was no static C library"
+            )
         if where.is_launcher:
             from nvccache.remote_execution import prefix
 
@@ -191,7 +193,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
 
             with contextlib.closing(Client(where)) as client:
                 client.check()
-            yield Finding(GOOD, "executor", f"`{where.shown}` executes stages, with SHA-256 digests")
+            yield Finding(GOOD, "executor", f"`{where.shown}` executes stages and uses SHA-256 digests")
     except faults.ExecutorError as error:
         is_missing = isinstance(error, faults.NotInstalledError)
         command = install_command("exec") if is_missing else change_command(settings, "executor")
@@ -199,7 +201,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
         yield Finding(BAD, "executor", text, (str(error),), (command,))
     if outage := stats.outage_of_executor(settings):
         until = format_time(outage.until, "%H:%M:%S")
-        yield Finding(ODD, "executor", f"compiles send nothing until {until}: {outage.text}")
+        yield Finding(ODD, "executor", f"compiles send no stages until {until}: {outage.text}")
 
 
 def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
@@ -237,10 +239,10 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
             with open(f"{folder}/probe.o", "rb") as product:
                 products.append(product.read())
             if products[0] != products[-1]:
-                yield Finding(BAD, title, "its object differs from nvcc's: please report this")
+                yield Finding(BAD, title, "the object differs from nvcc's; please report this bug")
                 return
             if not expected:
                 yield Finding(GOOD, title, f"compiles in {seconds}")
                 continue
-            text = f"{call.outcome} in {seconds}, the object is nvcc's"
+            text = f"{call.outcome} in {seconds}, and the object is the same as nvcc's"
             yield Finding(GOOD if call.outcome == expected else ODD, title, text)

@@ -19,7 +19,7 @@ VERSION = 6  # of the JSON form
 
 
 @click.command(epilog="Example: nvccache events --json")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each call.")
 def events(as_json: bool) -> None:
     """List every call with its outcome, oldest first."""
     settings = our_settings.load()

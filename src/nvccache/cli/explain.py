@@ -69,8 +69,8 @@ def explain(path: str | None, as_json: bool) -> None:
     if others:
         more = len(others) - _MOST_OTHERS
         listed = ", ".join(f"`{relative_path(other)}`" for other in others[:_MOST_OTHERS])
-        also = f"and also {listed}{f' and {more} more' if more > 0 else ''}"
-        say(*wrapped(f"  `{path}` matches `{relative_path(matched)}`, the newest, {also}"))
+        also = f"{listed}{f' and {more} more' if more > 0 else ''}"
+        say(*wrapped(f"  `{path}` also matches {also}; `{relative_path(matched)}` is the newest"))
 
 
 def _explain_build(calls: list[Event], as_json: bool) -> None:
@@ -168,7 +168,7 @@ def _remark(stage: StageEvent) -> str:
     """The CPU seconds of a stage, and where it ran if it was sent to another machine."""
     text = f" {stage.cost:8.2f} s" + ("  failed" if stage.result == FAILED else "")
     if word := events.why_here(stage):
-        return f"{text}  here, although it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
+        return f"{text}  ran here after it was sent, because {outcomes.EXECUTOR_FAULTS.get(word, word)}"
     if events.ran_elsewhere(stage):
         return f"{text}  {'from the action cache of' if events.was_cached(stage) else 'on'} {stage.where}"
     return text

@@ -75,7 +75,7 @@ def in_one_sentence() -> Iterator[None]:
         if f"{os.sep}click{os.sep}" in traceback.extract_tb(error.__traceback__)[-1].filename:
             raise OutputError(error) from None  # click prints help without `say`
         if error.errno == errno.ENOENT and not error.filename:
-            raise Failure("the working directory was removed", "`cd` to one that exists") from None
+            raise Failure("the working directory was removed", "change to one that exists") from None
         name = f"`{os.fsdecode(error.filename)}`: " if error.filename else ""
         raise Failure(f"{name}{error.strerror or error}") from None
     except Exception as fault:
@@ -85,7 +85,7 @@ def in_one_sentence() -> Iterator[None]:
         what = type(fault).__name__ + (f": {fault}" if str(fault) else "")
         raise Failure(
             f"nvccache has a bug: {what}, in {os.path.basename(frame.filename)} line {frame.lineno}",
-            "report it with the output of `nvccache doctor`; `NVCCACHE_STRICT=1` shows more",
+            "report it with the output of `nvccache doctor`; `NVCCACHE_STRICT=1` shows the traceback",
         ) from None
 
 
@@ -136,7 +136,7 @@ class AllCommands(LazyGroup):
 @click.group(
     cls=AllCommands,
     modules=COMMANDS,
-    hint="to compile, put an nvcc first (CMake: set `CMAKE_CUDA_COMPILER_LAUNCHER`); see `nvccache --help`",
+    hint="to compile, put nvcc first (in CMake, set `CMAKE_CUDA_COMPILER_LAUNCHER`); see `nvccache --help`",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: nvccache nvcc -c kernel.cu -o kernel.o",
     invoke_without_command=True,
@@ -151,9 +151,9 @@ def commands(ctx: click.Context, wants_version: bool, as_json: bool) -> None:
     If an nvcc comes first, as a path or name, it compiles through the cache.
     """
     if not wants_version and as_json:
-        raise WrongUsage("`--json` needs `--version` or a command before it")
+        raise WrongUsage("put `--json` behind a command, or use it with `--version`")
     if wants_version == bool(ctx.invoked_subcommand):
-        raise WrongUsage("a command or `--version` is needed, and not both")
+        raise WrongUsage("give either a command or `--version`")
     if wants_version:
         from nvccache.cli import install
 

@@ -30,7 +30,7 @@ def install(folder: str, as_json: bool) -> None:
     folder = os.path.abspath(folder)
     path, program = os.path.join(folder, "nvcc"), launcher()
     if not program:
-        raise Failure("this nvccache was not installed: it has no launcher for a link to point to")
+        raise Failure("this nvccache was not installed, so there is no executable that a link could point to")
     if os.path.lexists(path) and not is_ours(path):
         raise Failure(f"`{path}` exists and is not nvccache")
     try:
@@ -45,9 +45,9 @@ def install(folder: str, as_json: bool) -> None:
         say_json({"shim": path, "nvcc": nvcc, "cmake_launcher": program})
         return
     say(f"linked `{path}` to `{program}`", "")
-    say("Put it first on PATH, so that builds find it before the real nvcc:")
+    say("Put its directory first on PATH, so that builds find this link before the real nvcc:")
     say(f"  {export_path(path)}")
-    say("CMake needs no shim, except for device links:")
+    say("CMake needs the link only for device links; for compiles, this is enough:")
     say(f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(program)} ...")
 
 

@@ -187,7 +187,7 @@ def size_option(_: click.Context, param: click.Parameter, value: str | None) -> 
     except ConfigError as error:
         raise click.BadParameter(str(error), param=param) from None
     if size == 0:
-        raise click.BadParameter(f"`{value}` means no limit; `--all` removes everything", param=param)
+        raise click.BadParameter(f"`{value}` would mean no limit; `--all` removes everything", param=param)
     return size
 
 
@@ -211,8 +211,8 @@ def since_option(_: click.Context, param: click.Parameter, value: str | None) ->
     try:
         return datetime.fromisoformat(value).timestamp()
     except (ValueError, OverflowError, OSError):
-        forms = f"an age such as `2h`, a date such as `2026-11-01T09:00`, `{LAST_BUILD}` nor `{_ALL}`"
-        raise click.BadParameter(f"`{value}` is neither {forms}", param=param) from None
+        forms = f"an age such as `2h`, a date such as `2026-11-01T09:00`, `{LAST_BUILD}` or `{_ALL}`"
+        raise click.BadParameter(f"`{value}` is not {forms}", param=param) from None
 
 
 def _seconds_of(age: str) -> float | None:

@@ -39,11 +39,11 @@ _LOCK_SECONDS = 660.0  # an uploader that works ends sooner
 _PROBE = ("probe-v1", "0" * 64)  # bucket and key of the object that `status` writes
 _ADVICE = {
     "denied": "give this user access to the bucket or directory, or remove `,rw` from NVCCACHE_REMOTE",
-    "bad_credentials": "set the credentials as docs/reference/settings.md says under `Remotes`",
+    "bad_credentials": "set the credentials as described under `Remotes` in docs/reference/settings.md",
     "tls": "set SSL_CERT_FILE to a file of trusted certificates",
-    "full": "make room there, or let the server remove old objects",
+    "full": "make room in the remote, or let the server remove old objects",
     "throttled": "wait, or raise the server's request limit",
-    "unusable_directory": "create it, or mount its file system; check the path in the URL",
+    "unusable_directory": "create the directory or mount its file system, and check the path in the URL",
 }
 
 
@@ -84,7 +84,7 @@ def push(as_json: bool) -> None:
     """
     settings, root = _settings()
     if settings.readonly:
-        raise Failure(f"nothing is written: `readonly` is on ({settings.origins['readonly']})")
+        raise Failure(f"nothing is sent, because `readonly` is on ({settings.origins['readonly']})")
     remotes = [each for each in remote_url.parse(settings.remote) if each.is_writable]
     if not remotes:
         raise Failure("no remote is writable", "add `,rw` to a URL of `NVCCACHE_REMOTE`")
@@ -116,7 +116,7 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
             content = envelope.seal(*_PROBE, b"nvccache remote status")
             service.put(envelope.name_of(*_PROBE), content)
             if service.get(envelope.name_of(*_PROBE), len(content)) != content:
-                raise ServiceError("broken", "it does not return what was written")
+                raise ServiceError("broken", "what was read is not what was written")
             outages.end(writing)
     except ServiceError as error:
         fault = error
@@ -125,10 +125,10 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
         yield Finding(GOOD, "remote", f"`{remote.shown}`, {rights}, {answer}")
     if fault:
         yield Finding(BAD, "remote", f"`{remote.shown}` {effect}: {fault}", (_fix_of(fault),))
-    for name, effect in ((remote.identity, "skipped"), (writing, "not written to")):
+    for name, effect in ((remote.identity, "skip it"), (writing, "do not write to it")):
         if (outage := outages.current(name)) and (name != writing or remote.is_writable):
             until = format_time(outage.until, "%H:%M:%S")
-            yield Finding(ODD, "remote", f"{effect} by compiles until {until}: {outage.text}")
+            yield Finding(ODD, "remote", f"`{remote.shown}`: compiles {effect} until {until}: {outage.text}")
     if pending := len(uploads.queued(root, remote.identity)):
         text = f"{format_count(pending, 'object')} still to be sent"
         yield Finding(ODD, "remote", text, (), ("nvccache remote push",))
@@ -137,7 +137,7 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
 def _fix_of(error: ServiceError) -> str:
     if error.word == "not_installed":
         return f"to fix it: `{install_command('remote')}`"
-    usual = "check the URL and its password, whether the server runs, and whether it can be reached from here"
+    usual = "check the URL and its password, and whether the server runs and can be reached from here"
     return f"to fix it: {_ADVICE.get(error.word, usual)}"
 
 
@@ -158,5 +158,5 @@ def _send(remote: Remote, root: Directory) -> Finding:
     details = (str(sender.fault), _fix_of(sender.fault)) if sender.fault else ()
     if details or sender.refused or left:
         return Finding(BAD, "remote", text, details)
-    idle = f"`{remote.shown}`: nothing is left to send, since compiles send in the background"
+    idle = f"`{remote.shown}`: nothing is left to send, because compiles send in the background"
     return Finding(GOOD, "remote", text if sender.objects else idle)

@@ -27,7 +27,7 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
     """Raises Failure if one of these is wrong: its default must not decide what is removed."""
     for problem in settings.problems:
         if problem.setting in (*names, "file"):
-            raise Failure("nothing was removed, because of this setting")
+            raise Failure("nothing was removed, because a setting is wrong (see above)")
 
 
 def warn_if_not_counted(settings: Config) -> None:

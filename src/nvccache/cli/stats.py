@@ -37,12 +37,12 @@ GROUPS = ("source", "reason", "architecture")
 @click.command(epilog="Example: nvccache stats --since last-build")
 @json_option
 @click.option("--since", callback=output.since_option, metavar="WHEN", help=output.SINCE_HELP)
-@click.option("--by", type=click.Choice(GROUPS), help="Count by source, reason or architecture.")
+@click.option("--by", type=click.Choice(GROUPS), help="Print a row for each source, reason or architecture.")
 @click.option("--zero", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) -> None:
     """Show hits, saved compiler time, and the size of the cache."""
     if zero and (since is not None or by):
-        raise WrongUsage("`--zero` resets all counts: it cannot be combined with `--since` or `--by`")
+        raise WrongUsage("`--zero` resets all counts, so it cannot be combined with `--since` or `--by`")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     root = settings.dir
@@ -164,8 +164,8 @@ def summary(statistics: Figures, root: str, last: Sequence[Event]) -> list[str]:
             detail += f"; {objects} still to be sent{why}: see `nvccache remote status`"
         rows.append(("remotes", str(remote["found"]), detail))
     if executor["sent"] or statistics["executor_outage"]:
-        paused = "; none are sent now" if statistics["executor_outage"] else ""
-        detail = f"stages sent, {executor['came_back']} came back{paused}"
+        paused = "; no stages are sent now" if statistics["executor_outage"] else ""
+        detail = f"stages sent, {executor['came_back']} with a usable result{paused}"
         rows.append(("other machines", str(executor["sent"]), detail))
     problems = {outcomes.FAULT: calls[outcomes.FAULT]}
     for faults in (statistics["store_faults"], remote["faults"]):
@@ -205,7 +205,7 @@ def _headline(statistics: Figures, root: str, last: Sequence[Event]) -> list[str
                 ("calls", str(sum(statistics["calls"].values())), f"since {format_time(statistics['since'])}")
             )
     else:
-        rows.append(("calls", "0", "none are counted yet"))
+        rows.append(("calls", "0", "no calls are counted yet"))
     if not root:
         rows.append(("cache", "none", our_settings.NO_CACHE))
     elif not os.path.lexists(os.path.join(root, directory.TAG_NAME)):

@@ -247,7 +247,7 @@ def _expand_file(path: str, line: _CommandLine) -> Bypass | None:
     if isinstance(scanned, UnknownOption):
         return Bypass("unknown_option", scanned.token)
     if any(argument.name == "options-file" for argument in scanned):
-        return Bypass("unreadable_option_file", "in an option file")
+        return Bypass("unreadable_option_file", "named in another option file")
     line.option_files.append(path)
     line.arguments += scanned
     return None
@@ -305,7 +305,7 @@ def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
     asked = {argument.name for argument in arguments}
     is_discarded = last_value(arguments, "output-file") == os.devnull
     if is_discarded and "dependency-output" not in asked and not asked.isdisjoint(DEPENDENCY_OPTIONS):
-        return Bypass("standard_output", "the depfile beside /dev/null")
+        return Bypass("standard_output", "no path for the depfile of /dev/null")
     for argument in arguments:
         for token in argument.tokens:
             if any(name in token for name in _DESCRIPTOR_PATHS):
@@ -366,7 +366,7 @@ def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) 
     if uncacheable:
         return Bypass(*uncacheable)
     if mode in LINKS and writes_beside_object(host_flags):
-        return Bypass("host_side_output", "next to a temporary object")
+        return Bypass("host_side_output", "files next to a temporary object")
     option = uncacheable_device_option(arguments)
     return Bypass("device_tool_files", option) if option else None
 
@@ -375,7 +375,7 @@ def _check_removable(line: _CommandLine, environ: Mapping[str, str]) -> Bypass |
     """Bypass for options that a dry run must not have, but whose removal would change nvcc's messages."""
     removed = [argument for argument in line.arguments if argument.name in _REMOVED]
     if len(removed) != sum(argument.name in _REMOVED for argument in line.typed):
-        return Bypass("irremovable_option", "in an option file or a variable")
+        return Bypass("irremovable_option", "from an option file or a variable")
     threads = {argument.value or "" for argument in removed if argument.name == "threads"}
     if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
         return Bypass("irremovable_option", "--threads")  # nvcc warns of each that differs

@@ -48,7 +48,7 @@ def _clauses(tag: str, added: list[Part], removed: list[Part]) -> list[str]:
         if here and former:
             return [f"the working directory changed from `{former[0]}`"]
         return ["the environment variable `PWD` was set or unset"]
-    return [f"its {tag} changed"]
+    return [f"the {tag} changed"]
 
 
 def _argument_clauses(added: Sequence[Part], removed: Sequence[Part]) -> list[str]:
@@ -101,7 +101,7 @@ def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str
 
 def _variable_clause(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if name.endswith(environment.WHOLE):
-        return "an environment variable changed, and a script or an unknown program may have read it"
+        return "an environment variable changed that a script or an unknown program may have read"
     was_set = name == "PATH" or environment.is_set(dict(recorded.variables).get(name, ""))
     change = "was unset" if name not in environ else "changed" if was_set else "was set"
     return f"the environment variable `{name}` {change}"

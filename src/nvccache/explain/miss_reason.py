@@ -19,9 +19,9 @@ from nvccache.store.store import Store
 
 FIRST = "no earlier compile is recorded"
 _READONLY = "NVCCACHE_READONLY is set, so nothing is recorded"
-_COMPILED_ELSEWHERE = "all its stages were compiled before, for another object or in another place"
-_LOST = "its result is no longer in the cache"
-_OTHER_KEY = "its key changed in a part of which no record is kept"
+_COMPILED_ELSEWHERE = "all stages were compiled before, for another object or in another directory"
+_LOST = "the earlier result is no longer in the cache"
+_OTHER_KEY = "the key changed in a part that is not recorded"
 _MOST_OF_INPUTS = 10
 
 
@@ -48,7 +48,7 @@ class Explanation:
             causes[:] = [_COMPILED_ELSEWHERE]
         against, fault = report.reason_against_record, self._cache.fault
         if fault and not against:
-            against = f"its results could not be stored: {outcomes.STORE_FAULTS[fault]}"
+            against = f"the results could not be stored: {outcomes.STORE_FAULTS[fault]}"
         if against and not any(against in cause for cause in causes):
             causes.append(_against(against))
         digest_key = os.urandom(16).hex()
@@ -90,4 +90,4 @@ class Explanation:
 
 
 def _against(reason: str) -> str:
-    return f"not recorded as a whole: {reason}"
+    return f"the call was not recorded as a whole: {reason}"

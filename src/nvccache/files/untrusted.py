@@ -24,7 +24,7 @@ def open_named(path: str, max_bytes: int = MAX_BYTES) -> int:
         if can_be_read(os.fstat(descriptor), max_bytes):
             return descriptor
         os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file of a sane size", path)
+    raise OSError(errno.EINVAL, "not a regular file, or too large", path)
 
 
 def read_named(path: str, max_bytes: int = MAX_BYTES) -> bytes:
@@ -66,7 +66,7 @@ def read_whole(descriptor: int) -> bytes:
 def check_at_end(descriptor: int) -> None:
     """Raise OSError if a file that was read up to its size has more content: it grows, or reports no size."""
     if os.read(descriptor, 1):
-        raise OSError(errno.EINVAL, "larger than its reported size")
+        raise OSError(errno.EINVAL, "the file is larger than its reported size")
 
 
 def write_all(descriptor: int, content: bytes) -> None:

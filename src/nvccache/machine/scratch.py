@@ -114,7 +114,7 @@ def make(path: str) -> int:
         with contextlib.suppress(FileExistsError):
             os.mkdir(parent, 0o700)
         if not _is_safe(parent):
-            raise OSError(f"other users could exchange `{parent}`")
+            raise OSError(f"other users could replace `{parent}`")
         with contextlib.suppress(FileNotFoundError):  # another call has just removed the empty parent
             os.mkdir(path, 0o700)
             break

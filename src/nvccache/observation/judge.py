@@ -112,7 +112,7 @@ def _unrecordable(process: Process) -> str:
     if read := process.inputs.intersection(inherited):
         return f"reads {inherited[min(read)]}"
     if process.uses_descriptor and not is_compiler:  # a compiler only looks for make's jobserver
-        return "uses a descriptor of its caller"
+        return "uses a file descriptor of its caller"
     if volatile := _volatile_query(process):
         return f"asks for {volatile}{_likely_reason(process)}"
     if process.kind == SHELL:
@@ -122,11 +122,11 @@ def _unrecordable(process: Process) -> str:
         if variable := shell_text.changing_variable(texts):
             return f"uses `{variable}`"
         if any(re.search(_DATES_IN_SHELL, text) for text in texts):
-            return "asks for dates, owners or modes"
+            return "reads the dates, owners or modes of files"
         if process.listed:
             return f"lists `{min(process.listed)}`"
     if process.kind == OTHER and _name(process) in _ASKS_STATUS:
-        return "asks for the status of files"
+        return "reads the status of files"
     return _unreadable_file(process)
 
 

@@ -18,7 +18,7 @@ from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
 CLOCK_TICK = 20_000_000  # nanoseconds; the kernel's clock for dates of files may be 10 ms late
-_APPEARED = "files appeared or disappeared while it was compiled"
+_APPEARED = "files appeared or disappeared during the compile"
 
 
 class CallNames:

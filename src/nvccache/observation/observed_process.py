@@ -154,7 +154,7 @@ class ProcessTree:
             entry.process.directory = text
         elif kind == "Q":
             if entry.state != _RUNS:
-                self._fail(f"`{entry.awaited or entry.process.program}` did not report its start")
+                self._fail(f"the start of `{entry.awaited or entry.process.program}` was not observed")
             entry.state = _ENDED
         elif kind == "X":
             if entry.state == _BECOMES:
@@ -167,11 +167,11 @@ class ProcessTree:
     def _begin(self, pid: int, entry: _PidState, parent: int, program: str) -> None:
         if entry.state == _BECOMES:
             if not runs_as(entry.awaited, program):
-                self._fail(f"`{entry.awaited}` did not report its start")
+                self._fail(f"the start of `{entry.awaited}` was not observed")
             if entry.is_forked and pid not in self._parents and parent in self._by_pid:
                 self._parents[pid] = self._by_pid[parent].process
         elif entry.process.program or entry.is_forked or entry.state == _ENDED:
-            self._fail(f"`{program}` was started by a program that did not report")
+            self._fail(f"`{program}` was started by a program that was not observed")
         else:
             self._unannounced.append((pid, parent, program))
         entry.state = _RUNS
@@ -180,10 +180,10 @@ class ProcessTree:
 
     def _announce(self, pid: int, entry: _PidState, kind: str, numbers: Sequence[int], text: str) -> None:
         if entry.state == _ENDED:
-            self._fail(f"`{entry.process.program}` started a program after it had ended")
+            self._fail(f"`{entry.process.program}` started a program after its reported end")
         if kind == "f":
             if numbers[0] in self._forked:
-                self._fail("an id of a process was used twice")
+                self._fail("a process id was used twice")
             self._forked.add(numbers[0])
             self._parents[numbers[0]] = entry.process
             return
@@ -193,7 +193,7 @@ class ProcessTree:
         elif kind == "S":
             self._shells.append(pid)
         elif numbers[0] in self._spawned:
-            self._fail("an id of a process was used twice")
+            self._fail("a process id was used twice")
         else:
             self._spawned[numbers[0]] = text
 
@@ -213,19 +213,19 @@ class ProcessTree:
             elif not has_begun and runs_as(self._program, program):
                 has_begun = True
             else:
-                self._fail(f"`{program}` was started by a program that did not report")
+                self._fail(f"`{program}` was started by a program that was not observed")
         if not has_begun:
-            self._fail(f"`{self._program}` did not report its start")
+            self._fail(f"the start of `{self._program}` was not observed")
         for program in [*self._spawned.values(), *(_SHELL for _ in self._shells)]:
-            self._fail(f"`{program}` did not report its start")
+            self._fail(f"the start of `{program}` was not observed")
         for child in self._forked:
             if child not in self._by_pid or not self._by_pid[child].is_forked:
-                self._fail(f"a child of `{self._parents[child].program}` did not report its end")
+                self._fail(f"the end of a child of `{self._parents[child].program}` was not observed")
         for entry in self._by_pid.values():
             if entry.state == _BECOMES:
-                self._fail(f"`{entry.awaited}` did not report its start")
+                self._fail(f"the start of `{entry.awaited}` was not observed")
             elif entry.state == _RUNS:
-                self._fail(f"`{entry.process.program or 'a child'}` did not report its end")
+                self._fail(f"the end of `{entry.process.program or 'a child'}` was not observed")
         return self._clause
 
     def processes(self) -> list[Process]:

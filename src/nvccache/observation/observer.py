@@ -30,7 +30,7 @@ _TRIED = ("/bin/sh", "-c", ":")  # a command to try the observer with; nvcc also
 _WORKS, _FAILS = "works", "fails"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
-_MENTIONED = f"its text names `{VARIABLE}`"
+_MENTIONED = f"the text of a script names `{VARIABLE}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:
@@ -46,9 +46,9 @@ def obstacle(directory: str, cache: Store) -> str:
         try:
             answer = _WORKS if _reports(directory) else _FAILS
         except OSError:
-            return "the observer could not be tried"
+            return "the observer could not be tested"
         cache.add_memo(key, answer)
-    return "" if answer == _WORKS else "the observer cannot be loaded here"
+    return "" if answer == _WORKS else "the observer cannot be loaded into programs here"
 
 
 def _reports(directory: str) -> bool:

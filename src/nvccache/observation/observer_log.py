@@ -49,11 +49,11 @@ def read(path: str, program: str, began_ns: int = 0) -> Observation:
             log = stream.read(LIMIT + 1)
         reader.read(log)
     except FileNotFoundError:
-        reader.fails("there is no log")
+        reader.fails("there is no log of the observer")
     except OSError as error:
-        reader.fails(f"its log cannot be read: {error.strerror}")
+        reader.fails(f"the observer's log cannot be read: {error.strerror}")
     except (ValueError, IndexError):
-        reader.fails("its log is damaged")
+        reader.fails("the observer's log is damaged")
     return reader.result()
 
 
@@ -99,7 +99,7 @@ class _Reader:
 
     def read(self, log: bytes) -> None:
         if len(log) > LIMIT:
-            self.fails("its log is too long")
+            self.fails("the observer's log is too long")
             return
         for pid, text in _batches(log):
             self._process = self._tree.process_of(pid, begins=text.startswith("B "))
@@ -120,7 +120,7 @@ class _Reader:
         if not tab:
             raise ValueError("no record")
         if kind == "B" and numbers[0] != VERSION:
-            self.fails("its log is of another version")
+            self.fails("the observer's log is of another version")
         elif kind in "BCQXxpfS":
             self._process = self._tree.note(pid, kind, numbers, text)
         elif kind in "gnk!":
@@ -139,7 +139,7 @@ class _Reader:
         elif kind == "k":
             self.fails(f"{name} makes system call {numbers[0]}, which is not observed")
         else:
-            self.fails(f"of {name} {text}")
+            self.fails(f"in {name}, {text}")
 
     def _note_of_process(self, kind: str, numbers: Sequence[int], text: str) -> None:
         """Note a record that has no path."""
@@ -270,7 +270,7 @@ class _Reader:
         inode &= _MOST_INODES  # logged as a signed number
         files[path] = signature = (device, inode, size, modified, changed)
         if self._signatures.setdefault(path, signature) != signature:
-            self.fails("files changed while it was compiled")
+            self.fails("files changed during the compile")
 
     def _from_root(self, path: str) -> str:
         """An absolute path without `.` and `..`, for comparisons; links are not resolved."""

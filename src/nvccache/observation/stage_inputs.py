@@ -76,7 +76,7 @@ class ObservedInputs:
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
         """Everything that a stage depends on besides its key; raises UnreadableError or OSError."""
         if observation.incomplete:
-            raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
+            raise UnreadableError(f"the tools could not be observed: {observation.incomplete}")
         return _StageInputs(self, observation, subject).input_record()
 
     def remote_run_record(self, subject: Subject, names: Iterable[str]) -> InputRecord:
@@ -88,7 +88,7 @@ class ObservedInputs:
         """
         libraries = loader.libraries_of(subject.program, subject.environ)
         if not libraries:
-            raise UnreadableError(f"which libraries `{subject.program}` loads is unknown")
+            raise UnreadableError(f"it is unknown which libraries `{subject.program}` loads")
         record = InputRecord()
         self.files.put_into(
             record, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY)
@@ -161,7 +161,7 @@ class ObservedInputs:
         for topic, argument in dict.fromkeys(needed):
             answer = facts.answer(topic, argument, subject.environ)
             if not answer:
-                raise UnreadableError("what its tools see of the machine is unknown")
+                raise UnreadableError("it is unknown what the tools can learn about the machine")
             record.machine.append((topic, argument, answer))
 
     def add_variables(self, record: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
@@ -232,7 +232,7 @@ class _StageInputs:
             if kind == LIBRARY and os.path.basename(path) in loader.OF_NVIDIAS_TOOLS:
                 continue  # the key shows where the loader looks for these libraries
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
-                raise UnreadableError(f"`{program}` uses `{path}`, which is not in its key")
+                raise UnreadableError(f"`{program}` uses `{path}`, which is not in the stage's key")
 
     def _add_files(self, record: InputRecord) -> None:
         kinds: dict[str, str] = {}
@@ -268,7 +268,9 @@ class _StageInputs:
         for path in read:
             is_own = path.startswith(self._call.scratch + "/")
             if is_own and path not in self._written and path not in allowed:
-                raise UnreadableError(f"it reads `{os.path.basename(path)}`, which its command does not name")
+                raise UnreadableError(
+                    f"a tool reads `{os.path.basename(path)}`, which is not in the stage's key"
+                )
 
     def _is_relevant(self, path: str) -> bool:
         is_input = path not in self._written and path not in self._in_key

@@ -14,7 +14,7 @@ from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
-CHANGED_MEANWHILE = "files changed while it was compiled"
+CHANGED_MEANWHILE = "files changed during the compile"
 # `#pragma GCC dependency`, which compares dates of files; or a macro that may stand for its last word.
 _WORD = b"dependency"
 _COMPARES_DATES = re.compile(rb"(?:\bGCC\s+|#[ \t]*define\b.*\b)dependency\b")
@@ -71,7 +71,7 @@ def _read(path: str, signature: Signature) -> str:
     finally:
         os.close(descriptor)
     if _compares_dates(content):
-        raise UnreadableError(f"`{path}` compares dates of files")
+        raise UnreadableError(f"`{path}` may compare the dates of files")
     return keys.digest_bytes(content)
 
 

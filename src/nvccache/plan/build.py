@@ -276,12 +276,12 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
                 return Bypass("same_base_name", os.path.basename(min(objects & written)))
             written |= objects
         elif needed - readable:
-            return Bypass("unexplained", f"no command writes {min(needed - readable)}")
+            return Bypass("unexplained", f"no command writes {min(needed - readable)}, which another reads")
         for output in stage.outputs:
             if output.path in written:
                 return Bypass("same_base_name", os.path.basename(output.path))
             if output.destination and stage.is_preprocessor:
-                return Bypass("unexplained", f"a preprocessor writes {output.destination}")
+                return Bypass("unexplained", f"a preprocessor writes the product {output.destination}")
             written.add(output.path)
             if output.role not in stage.grammar.unread:
                 readable.add(output.path)

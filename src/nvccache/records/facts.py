@@ -220,8 +220,8 @@ _MACHINE_CLAUSES = {
     "features": "the class of the processor changed",
     "host": "the machine changed",
     "directory": "the working directory changed",
-    "caller": "the user, limits, processors or standard input changed, which a script or program may notice",
-    "libraries": "the libraries that {} names changed",
+    "caller": "the user, limits, processors or standard input changed; a script or program may notice",
+    "libraries": "the libraries that {} lists changed",
 }
 # These kinds of facts are checked before any file is read. The comment below each kind describes a row.
 ENVIRONMENT_FACTS = (

@@ -156,9 +156,9 @@ def decode(record: bytes) -> InputRecord:
         setattr(input_record, name, values[name])
     files = input_record.files
     if not len(files) == len(input_record.kinds) == len(input_record.digests) == len(input_record.signatures):
-        raise ValueError("the files do not match their digests")
+        raise ValueError("the numbers of files and digests differ")
     if not len(input_record.directories) == len(input_record.directory_signatures) == len(input_record.names):
-        raise ValueError("the directories do not match their names")
+        raise ValueError("the numbers of directories and lists of names differ")
     if not all(name[:1] in _STATES for names in input_record.names for name in names):
         raise ValueError("the state of a name is unknown")
     return input_record
@@ -181,7 +181,7 @@ def without_hints(record: bytes) -> bytes:
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
     if len(record) > _LARGEST or max(files, directories) > _MOST_FILES:
-        raise ValueError("it names too many files")
+        raise ValueError("the record is too large")
     fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))
     fields["other"] = _without_reader(fields["other"])  # so that permissions are checked again
     return _RECORD.joined(fields)

@@ -243,12 +243,12 @@ def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
     """The key, the encoded inputs and the encoded result of each entry; raises ValueError."""
     packed = sections.unpack(_KIND, record)
     if len(packed) % 3 or len(packed) > 3 * _MOST_ENTRIES_REMOTE:
-        raise ValueError("a record is cut short")
+        raise ValueError("a record is incomplete")
     parts = [
         (key.decode("ascii"), read, result) for key, read, result in zip(*[iter(packed)] * 3, strict=True)
     ]
     if not all(len(key) == keys.LENGTH and key.isalnum() for key, _, _ in parts):
-        raise ValueError("an entry under a name that is no key")
+        raise ValueError("the name of an entry is not a key")
     return parts
 
 

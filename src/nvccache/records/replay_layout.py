@@ -147,7 +147,7 @@ def blobs_in(record: bytes) -> list[str]:
 
     is_whole = record.startswith(MAGIC + keys.sum_bytes(record[SUMMED_FROM:]))
     if not is_whole or len(record) < FORMATS["head"].size + _TABLE.size:
-        raise ValueError("no replay record, or damaged")
+        raise ValueError("not a replay record, or a damaged one")
     table = _TABLE.unpack_from(record, FORMATS["head"].size)
     places = {name: table[2 * index : 2 * index + 2] for index, name in enumerate(SECTIONS)}
     strings, (at, count) = places["strings"][0], places["products"]

@@ -104,5 +104,5 @@ def opened_blob(received: bytes, digest: str) -> tuple[bytes, bool]:
     """The content of a received blob, and whether to store it compressed; raises ValueError."""
     content = received[1:]  # sliced only once, since it may be large
     if received[:1] not in (RAW, COMPRESSED) or keys.digest_bytes(content) != digest:
-        raise ValueError("its digest does not match")
+        raise ValueError("the blob does not match its digest")
     return content, received[:1] == COMPRESSED

@@ -43,14 +43,14 @@ def unseal(content: bytes, bucket: str, key: str, most: int) -> bytes:
     """The body in an envelope; raises ValueError if it is damaged, for another key, or over `most` bytes."""
     sealed = _SEALED.decode(content)
     if (sealed["bucket"], sealed["key"]) != (bucket, key):
-        raise ValueError("its envelope is for another name")
+        raise ValueError("the envelope is for another name")
     try:
         # Checked first, since zstandard allocates the size that the frame claims, even beyond a given limit.
         if not 0 <= zstandard.frame_content_size(sealed["body"]) <= most:
-            raise ValueError("it is too large")
+            raise ValueError("the body is too large")
         body = zstandard.ZstdDecompressor().decompress(sealed["body"], allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise ValueError(f"it cannot be decompressed: {error}") from None
+        raise ValueError(f"the body cannot be decompressed: {error}") from None
     if keys.digest_bytes(body) != sealed["digest"]:
-        raise ValueError("its digest does not match")
+        raise ValueError("the body does not match its digest")
     return body

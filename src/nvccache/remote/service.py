@@ -29,16 +29,16 @@ class Service(ABC):
 
 UNUSABLE = "unusable_directory"  # the word for faults of a shared directory, which has no server
 TEXTS = {
-    "unreachable": "no connection",
-    UNUSABLE: "the directory cannot be used",
-    "timeout": "no answer in time",
-    "denied": "it denies access",
-    "bad_credentials": "it rejects the credentials",
-    "throttled": "it asks for fewer requests",
-    "full": "it is full",
-    "tls": "its certificate or encryption cannot be used",
-    "not_installed": "its client is not installed",
-    "broken": "its answer cannot be used",
+    "unreachable": "there is no connection to the remote",
+    UNUSABLE: "the remote's directory cannot be used",
+    "timeout": "the remote did not answer in time",
+    "denied": "the remote denies access",
+    "bad_credentials": "the remote rejects the credentials",
+    "throttled": "the remote asks for fewer requests",
+    "full": "the remote is full",
+    "tls": "the remote's certificate or encryption cannot be used",
+    "not_installed": "the remote's client is not installed",
+    "broken": "the remote's answer cannot be used",
 }
 _CODE = re.compile(
     r'<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|'

@@ -47,7 +47,7 @@ class SharedDirectory(Service):
                 folder = f"{folder}/{each}"
                 untrusted.make_folder(folder, 0o777 & mode)
                 if os.path.islink(folder):
-                    raise OSError(errno.ELOOP, "a folder is a link")
+                    raise OSError(errno.ELOOP, "a folder in the path is a symbolic link")
             temporary = f"{folder}/.new-{os.urandom(16).hex()}"
             untrusted.write_new(temporary, content, 0o666 & mode)
             try:

@@ -63,13 +63,13 @@ class Client(Connection):
         capabilities = self.request(path, request, messages.ServerCapabilities, _CALL_SECONDS)
         low, high = capabilities.low_api_version.major, capabilities.high_api_version.major
         if not low <= _API_VERSION <= (high or _API_VERSION):
-            raise ExecutorError(faults.BROKEN, "it does not speak version 2 of the API")
+            raise ExecutorError(faults.BROKEN, "the engine does not speak version 2 of the API")
         cache, execution = capabilities.cache_capabilities, capabilities.execution_capabilities
         if not execution.exec_enabled:
-            raise ExecutorError(faults.BROKEN, "it executes nothing")
+            raise ExecutorError(faults.BROKEN, "the engine executes nothing")
         functions = {*cache.digest_functions, *execution.digest_functions, execution.digest_function}
         if _SHA256 not in functions and functions - {0}:
-            raise ExecutorError(faults.BROKEN, "it does not use SHA-256 digests")
+            raise ExecutorError(faults.BROKEN, "the engine does not use SHA-256 digests")
 
     def send(self, blobs: Iterable[Blob]) -> None:
         """Send those blobs that the engine lacks; raises ExecutorError."""
@@ -98,7 +98,7 @@ class Client(Connection):
                     return self._response(operation)
         except ExecutorError:
             if self._is_queue_timeout:
-                text = f"it waited {queue:g} s for a worker"
+                text = f"the stage waited {queue:g} s for a worker"
                 raise ExecutorError(faults.NO_WORKERS, text) from None
             raise
         finally:
@@ -119,10 +119,10 @@ class Client(Connection):
                 parts.append(message.data)
                 received += len(message.data)
                 if received > size:
-                    raise ExecutorError(faults.BROKEN, "it sends a blob larger than its digest says")
+                    raise ExecutorError(faults.BROKEN, "the engine sends more bytes than the digest says")
         content = b"".join(parts)
         if protocol.digest_of(content) != digest:
-            raise ExecutorError(faults.BROKEN, "it sends a blob with another digest")
+            raise ExecutorError(faults.BROKEN, "the engine sends a blob with another digest")
         return content
 
     def _check_queue(self) -> None:
@@ -168,4 +168,4 @@ class Client(Connection):
             f"{_BYTES}Write", parts(), messages.WriteResponse, _CALL_SECONDS + size / _SLOWEST_BYTES
         )
         if answer.committed_size not in (-1, size):
-            raise ExecutorError(faults.BROKEN, "it accepted only part of a blob")
+            raise ExecutorError(faults.BROKEN, "the engine accepted only a part of a blob")

@@ -72,7 +72,7 @@ class OtherMachines(Executor):
     def note_end(self, run: StageRun) -> None:
         """Begin an outage if a stage failed only elsewhere, since the other machine must have a fault."""
         if run.why_here == faults.FAILED and run.completed and run.completed.status == 0:
-            self._begin_outage(faults.FAILED, "a stage failed there but not here")
+            self._begin_outage(faults.FAILED, "a stage failed on the other machine but not here")
 
     def close(self) -> None:
         for slot in self._slots:

@@ -65,7 +65,9 @@ def check(endpoint: Endpoint, directory: str) -> None:
         raise ExecutorError(faults.BROKEN, f"`{directory}` cannot be used: {error.strerror}") from None
     # Anyone who can write to the directory can run code as this user.
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
-        raise ExecutorError(faults.BROKEN, f"`{directory}` is another user's, or writable by everyone")
+        raise ExecutorError(
+            faults.BROKEN, f"`{directory}` belongs to another user, or everyone may write to it"
+        )
 
 
 def run(
@@ -123,7 +125,7 @@ def _launch(endpoint: Endpoint, folder: str, environ: Mapping[str, str], handle:
         raise ExecutorError(why_ended)
     if not _has_begun(folder):
         text = completed.stderr.decode(errors="replace").strip()[-200:]
-        raise ExecutorError(faults.UNREACHABLE, f"it ended with {completed.status}: {text}")
+        raise ExecutorError(faults.UNREACHABLE, f"the launcher ended with status {completed.status}: {text}")
 
 
 def _has_begun(folder: str) -> bool:
@@ -186,7 +188,7 @@ def _installed(tool: ShippedTool, directory: str, store: Store) -> str:
             shutil.rmtree(new, ignore_errors=True)
     for file in tool.files:
         if digest_of_file(f"{folder}/{file.name}", store) != file.digest:
-            raise ExecutorError(faults.BROKEN, f"`{folder}/{file.name}` was changed")
+            raise ExecutorError(faults.BROKEN, f"`{folder}/{file.name}` was changed after its installation")
     return folder
 
 

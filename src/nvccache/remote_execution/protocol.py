@@ -152,4 +152,6 @@ def _content_of(name: str, path: str) -> bytes:
     try:
         return untrusted.read_named(path, _LARGEST_FILE)
     except OSError as error:
-        raise ExecutorError(faults.DENIED, f"file of `{name}`: {error.strerror}") from None
+        raise ExecutorError(
+            faults.DENIED, f"cannot read the file of the option `{name}`: {error.strerror}"
+        ) from None

@@ -96,7 +96,7 @@ def describe_stage(
     inside = scratch + "/"
     inputs = {path.removeprefix(inside): path for path in read}
     if not all(path.startswith(inside) for path in read):
-        raise ExecutorError(faults.FAILED, "it reads a file outside the scratch directory")
+        raise ExecutorError(faults.FAILED, "the stage reads a file outside the scratch directory")
     arguments = []
     for argument in argv[1:]:
         named = argument.partition("=")[2] or argument
@@ -115,14 +115,14 @@ def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedToo
     program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     libraries = loader.libraries_of(program, environ)
     if not libraries:
-        raise ExecutorError(faults.FAILED, "the tool's libraries are not known")
+        raise ExecutorError(faults.FAILED, "the tool's libraries are unknown")
     if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(loader.PRELOAD_LIST):
         raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
-        raise ExecutorError(faults.BROKEN, "class-check was not built: no static C library")
+        raise ExecutorError(faults.BROKEN, "class-check was not built, because there is no static C library")
     checks = checks_of(facts.processor_class())
     if not checks:
-        raise ExecutorError(faults.BROKEN, "this machine's processor class is not known")
+        raise ExecutorError(faults.BROKEN, "this machine's processor class is unknown")
     program_name = f"{_PROGRAMS}/{os.path.basename(program)}"
     named = {f"{_PROGRAMS}/class-check": CHECK, program_name: program}
     for path in libraries:

@@ -21,7 +21,7 @@ _OLD_SECONDS = 60.0
 
 
 @click.command(epilog="Example: nvccache report -o build.html")
-@click.option("--output", "-o", metavar="FILE", help=f"Where to write the page. Default: `{PAGE}`.")
+@click.option("--output", "-o", metavar="FILE", help=f"Write the page to FILE instead of `{PAGE}`.")
 @click.option("--open", "is_opened", is_flag=True, help="Show the page in a browser.")
 @click.option("--trace", "trace_file", metavar="FILE", help="Write a trace for Perfetto to FILE.")
 def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
@@ -52,4 +52,4 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
         when = f"the last build, {format_ago(age)}: " if build and age > _OLD_SECONDS else ""
         say(f"wrote {written}: {when}{builds.headline(build)}")
     if is_opened and output and not webbrowser.open(Path(output).absolute().as_uri()):
-        warn("no browser could be started: open the page yourself")
+        warn("no browser could be started; open the page yourself")

@@ -125,7 +125,7 @@ def stage_table(build: Sequence[Event]) -> str:
         ]
         for kind, one in totals.items()
     ]
-    note = "Compiler time: CPU time of the tools."
+    note = "Compiler time is CPU time of the tools."
     return table("Stages", ("stage", "ran", "reused", "spent", "saved"), rows, note)
 
 
@@ -143,7 +143,7 @@ def slowest_table(build: Sequence[Event]) -> str:
         ]
         for call, stage in longest
     ]
-    note = f"The longest of {len(ran):,}." if len(ran) > len(longest) else ""
+    note = f"The {len(longest)} longest of {len(ran):,} stages." if len(ran) > len(longest) else ""
     return table("Stages that took longest", ("stage", "took", "source or output", "began at"), rows, note)
 
 

@@ -106,7 +106,7 @@ class Delivery:
         shows_lines = run.stage.tool.shows_lines and (run.has_warned or PLACES in run.wrapper_effects)
         if shows_lines and any(other.has_other_lines for other in self._call.runs):
             raise LinesMatterError(
-                "there are diagnostics" if run.has_warned else "a wrapper may make line numbers matter"
+                "there are diagnostics" if run.has_warned else "a wrapper's result may depend on line numbers"
             )
 
     def advance(self, schedule: Schedule) -> bool:

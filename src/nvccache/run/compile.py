@@ -100,12 +100,12 @@ def _compile(
     products = planned.products
     planned = wrappers.mark_wrappers(planned, environ)
     if wrappers.is_left_to_nvcc(planned):
-        return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
+        return _left_to_nvcc(Bypass("host_side_output", "-o /dev/null"), request)
     if wrappers.is_in_place(planned):
         planned = wrappers.plan_in_place(planned)
     call = Compile(request, planned, environ, cache, watch, since_ns, transcript.messages)
     if dry_run.input_record:
-        call.note("the dry run is replayed: nvcc would print the same again")
+        call.note("the dry run is replayed, because its inputs have not changed")
     if explaining:
         explaining.begin(request, products, cache)
     report = attempt.run_stages(call, call_slots)

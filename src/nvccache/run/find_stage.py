@@ -36,7 +36,7 @@ def make_keys(call: Compile, run: StageRun) -> None:
     stage = run.stage
     run.components = []
     if not stage.grammar.is_cached:
-        run.reasons_against_record.append(f"its stage {stage.kind} is not cached")
+        run.reasons_against_record.append(f"the stage {stage.kind} is not cached")
         return
     run.dated_files = _dated_sources(call, stage)
     run.components = _components(call, stage, run.dated_files)

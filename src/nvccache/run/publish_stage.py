@@ -32,7 +32,7 @@ def publish(call: Compile, run: StageRun) -> None:
     reason = _reason_against(call, run, run.tool_run) or _publish(call, run, run.tool_run)
     if reason:
         run.reasons_against_record.append(reason)
-        call.store.fault_message = f"{run.stage.kind} is not stored: {reason}"
+        call.store.fault_message = f"the result of {run.stage.kind} is not stored: {reason}"
 
 
 def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:

@@ -85,9 +85,9 @@ def _check_call(call: Compile) -> None:
     for argument in call.request.invocation.arguments:
         is_architecture = argument.name in ("gpu-architecture", "gpu-code", "generate-code")
         if is_architecture and argument.value and "native" in argument.value:
-            raise UnreadableError("it compiles for the native architecture")
+            raise UnreadableError("the call compiles for the native architecture")
     if len(call.plan.dependency_files) > 1:
-        raise UnreadableError("it writes several dependency files")
+        raise UnreadableError("the call writes several dependency files")
 
 
 def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord:
@@ -276,7 +276,7 @@ def store(
     inputs.cache_signatures = [signatures.signature_of(path) or signatures.UNKNOWN for path in inputs.caches]
     result = direct.result_of(answer, listed, request.invocation)
     if result is None:
-        report.reason_against_record = "the names of its outputs do not follow from its command line"
+        report.reason_against_record = "the command line does not determine the names of the outputs"
         return
     result.basis = list(cache.used)
     entry = Entry(lookup_key, inputs, result)

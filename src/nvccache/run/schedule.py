@@ -123,7 +123,7 @@ class Schedule:
         """
         needs_slot = any(map(self._needs_slot, self._call.runs))
         if not self._jobs and not needs_slot:
-            raise RuntimeError("no stage can go on")
+            raise RuntimeError("no stage can continue")
         while self._unstored and self._ended.empty():
             self._store_one()
         polls = needs_slot and (not self._jobs or self._slots.may_become_free())

@@ -140,7 +140,7 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
         if UNKNOWN in effects:
             return f"the command that {stage.kind} starts is unknown"
         if os.fsencode(directory) in content:
-            return f"the object of {stage.kind} names its path"
+            return f"the object of {stage.kind} contains its own path"
         for process in log.read().processes:
             if any(output.path in each for each in process.arguments) and judge.may_choose(process):
                 return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
@@ -157,7 +157,7 @@ def unusual_mode(path: str, kind: str, directory: str) -> str:
         usual = _mode_of(new)
     os.unlink(new)
     mode = _mode_of(path)
-    return f"the mode of the object of {kind} is {mode:03o}" if mode != usual else ""
+    return f"the object of {kind} has the unusual mode {mode:03o}" if mode != usual else ""
 
 
 def early_lookup(objects: Iterable[str], existed: Collection[str], observation: Observation) -> str:

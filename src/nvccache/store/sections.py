@@ -36,7 +36,7 @@ class Schema:
 
     def encode(self, values: Mapping[str, Any]) -> bytes:
         """A record with these values; there must be one for each field."""
-        assert len(values) == len(self._fields), "fields and values do not match"
+        assert len(values) == len(self._fields), "the values are not those of the fields"
         return pack(self.kind, [encode(values[name]) for name, (encode, _) in self._fields])
 
     def decode(self, record: bytes) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def unpack(kind: str, record: bytes) -> list[bytes]:
         sections.append(record[position : position + int(digits)])
         position += int(digits)
     if position != len(record):
-        raise ValueError("the lengths do not add up")
+        raise ValueError("the lengths of the sections do not add up")
     return sections
 
 
@@ -111,7 +111,7 @@ def decode_number(raw: bytes | float) -> float:
     """A number such as seconds; raises ValueError for nan, and for numbers so large that they spoil sums."""
     number = float(raw)
     if not -_LARGEST_NUMBER < number < _LARGEST_NUMBER:
-        raise ValueError("not a sane number")
+        raise ValueError("not a plausible number")
     return number
 
 

@@ -217,7 +217,7 @@ class Store:
         self.added[shard] = self.added.get(shard, 0) + len(content)
 
     def _remove(self, name: str) -> None:
-        self.fault_message = f"removed damaged {self.root}/{name}"
+        self.fault_message = f"removed the damaged file {self.root}/{name}"
         if not self.is_readonly:
             untrusted.remove(f"{self.root}/{name}")
 

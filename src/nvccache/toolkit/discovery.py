@@ -37,7 +37,7 @@ def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
     """A clause for the user: why `find_nvcc` found none. `origin` is the setting's, from Config.origins."""
     if configured:
         return real_nvcc.why_none("", configured, origin, environ)[1]
-    return "no nvcc on PATH and none below /usr/local"
+    return "there is no nvcc on PATH or below /usr/local"
 
 
 def export_path(program: str) -> str:

@@ -93,7 +93,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
         line = os.fsdecode(raw_line)
         if not line.startswith(_MARK):
             if steps:  # a replay would not know between which commands to print it
-                return Bypass("unexplained", f"a message between commands: {line.strip()}")
+                return Bypass("unexplained", f"nvcc prints a message between commands: {line.strip()}")
             messages.append(raw_line)
             continue
         body = line[len(_MARK) :].rstrip("\n")

@@ -25,7 +25,7 @@ def test_doctor_finds_nothing_wrong_on_a_working_machine(workspace: Workspace) -
         lines.setdefault(line[6:20].strip(), []).append((line[:5].strip(), line[21:]))
     assert result.status == 0, result.stdout + result.stderr
     assert lines["nvcc"][0] == ("ok", f"CUDA {release_of(workspace.nvcc)} at `{workspace.nvcc}`")
-    assert lines["settings"] == [("note", "`disable` is on (NVCCACHE_DISABLE)")]
+    assert lines["settings"] == [("note", "the setting `disable` is on (NVCCACHE_DISABLE)")]
     assert {"launcher", "observer", "on PATH", "cache", "plain nvcc"} <= lines.keys()
     assert lines["nvccache"][0][1].startswith("miss in ")
     assert lines["and again"][0][1].startswith("direct_hit in ")

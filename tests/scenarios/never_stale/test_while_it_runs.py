@@ -64,7 +64,9 @@ def test_a_compile_whose_header_changes_meanwhile_is_not_reused(workspace: Works
     made = made_by_cache(workspace, line)
     assert made == made_by_plain(workspace, line)
     check_outcome(made.outcome, NO_DIRECT_HIT, made)
-    check_cause(workspace, line, "because not recorded as a whole: files changed while it was compiled")
+    check_cause(
+        workspace, line, "because the call was not recorded as a whole: files changed during the compile"
+    )
     time.sleep(OLD_ENOUGH)
     check_again(workspace, line, made, is_recorded=True)
 

@@ -45,7 +45,7 @@ def test_a_wrong_setting_is_logged_and_costs_a_compile_nothing(primed: tuple[Wor
         path.unlink()
     text = log.read_text()
     log.unlink()
-    assert "wrong setting: `NVCCACHE_MAX_SIZE`" in text and f"`{path}` cannot be read: it is not TOML" in text
+    assert "wrong setting: `NVCCACHE_MAX_SIZE`" in text and f"`{path}` cannot be read: not valid TOML" in text
 
 
 def test_a_size_limit_of_zero_means_no_limit(workspace: Workspace) -> None:

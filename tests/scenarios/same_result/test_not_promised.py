@@ -83,14 +83,19 @@ ROWS = {
     "a wrapper reads random numbers": wrapper("`bash` uses `RANDOM`", "number=$RANDOM" + EXEC),
     "a wrapper reads its process id": wrapper("`bash` uses `$$`", "id=$$" + EXEC),
     "a wrapper lists a directory": wrapper("`bash` lists `.`", "for file in *; do :; done" + EXEC),
-    "a wrapper compares dates": wrapper("asks for dates, owners or modes", "[ a.cu -nt wrapper ]" + EXEC),
+    "a wrapper compares dates": wrapper(
+        "reads the dates, owners or modes of files", "[ a.cu -nt wrapper ]" + EXEC
+    ),
     "a wrapper reads attributes": wrapper("reads attributes of `a.cu`", LIST_ATTRIBUTES, sys.executable),
     "a wrapper reads a pipe": wrapper("`bash` reads `/dev/fd/", "read line < <(echo x)" + EXEC),
     "a wrapper is run by the loader": wrapper(
-        "the program of a loader is not known", 'exec "$(ls /lib*/ld-linux-*.so.*)" "{g++}" "$@"'
+        "the program that the dynamic loader runs is unknown",
+        'exec "$(ls /lib*/ld-linux-*.so.*)" "{g++}" "$@"',
     ),
     "text with its date": passes("has `__TIMESTAMP__`", "const char *when = __TIMESTAMP__;\n"),
-    "text that compares dates": passes("compares dates", '#pragma GCC dependency "h.h"\n', **{"h.h": ""}),
+    "text that compares dates": passes(
+        "may compare the dates", '#pragma GCC dependency "h.h"\n', **{"h.h": ""}
+    ),
     "text with its line": moved(LINE),
     "text with its source location": moved(PLACE, LOCATION, " -std=c++20"),
     "text without": Row(
@@ -107,10 +112,10 @@ ROWS = {
         "direct_hit", line=f"{COMPILE} -Xcompiler -march=native", files={"a.cu": KERNEL}
     ),
     "a program linked in one call": Row(
-        "stage_hit", "its stage host_link is not cached", line="a.cu -o a", files={"a.cu": PROGRAM}
+        "stage_hit", "the stage host_link is not cached", line="a.cu -o a", files={"a.cu": PROGRAM}
     ),
     "a program that is run": bypass("the call runs", "a.cu -o a -run", **{"a.cu": PROGRAM}),
-    "an unknown option": bypass("nvccache does not know an option", f"{COMPILE} -pch"),
+    "an unknown option": bypass("the call has an option that nvccache does not know", f"{COMPILE} -pch"),
     "options in a file": bypass("a host compiler option reads files", f"{COMPILE} -Xcompiler @o", o="-O1"),
     "named intermediates": bypass("-objtemp", f"{COMPILE} -objtemp"),
     "an archive": bypass("the call creates an archive", "-lib a.cu -o a.a"),

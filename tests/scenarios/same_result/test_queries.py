@@ -187,7 +187,7 @@ def test_a_query_hit_overwrites_an_existing_file_in_place(inputs: Workspace) -> 
 
 UNRECORDED = {
     "the time": ("-E clock.cu", "asks for the time"),
-    "names of temporary files": ("-M a.cu -Xcompiler -v", "its answer names temporary files"),
+    "names of temporary files": ("-M a.cu -Xcompiler -v", "the answer names temporary files"),
     "a wrapper's report": ("-MM a.cu -ccbin {work}/reporting/g++", "writes"),
     "a wrapper that looks for its product": ("-E a.cu -o a.ii -ccbin {work}/looking/g++", "files "),
     "a wrapper that sets the mode": ("-E a.cu -o b.ii -ccbin {work}/hiding/g++", "the mode of"),
@@ -286,11 +286,11 @@ def test_stats_and_explain_keep_queries_apart_from_compiles(inputs: Workspace) -
     assert re.search(r"^others +4  2 query_hit, 2 query_miss$", text, re.MULTILINE)
     assert "hit rate" not in text
     output = inputs.explain("a.cu")
-    assert output == "`a.cu`: query hit, because nothing it depends on has changed\n"
+    assert output == "`a.cu`: query hit, because no input has changed\n"
     append("include/h.h", "// more\n")(inputs)
     inputs.cached("-M", "a.cu", *INCLUDED)
     output = inputs.explain("a.cu")
-    assert output == "`a.cu`: query miss, because no answer for these inputs is recorded\n"
+    assert output == "`a.cu`: query miss, because no answer to this query with these inputs is recorded\n"
 
 
 def test_query_results_are_shared_through_a_remote(inputs: Workspace, tmp_path: Path) -> None:

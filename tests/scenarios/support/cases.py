@@ -41,7 +41,7 @@ TWO_IF = "#if {}\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
 # What only the last compile of the host compiler sees, which is of the text that cudafe++ made.
 TWO_IF_LAST = "#if !defined(__CUDACC__) && {}\nextern const int more;\nconst int more = 2;\n#endif\n"
 _PROCESSES = re.compile(r"^\d+ +(execve|v?fork|clone3?|posix_spawn)\(.* = \d+$", re.MULTILINE)
-UNCHANGED = "direct hit, because nothing it depends on has changed"
+UNCHANGED = "direct hit, because no input has changed"
 
 # What may become of the compile after the change.
 DIRECT_HIT = "direct hit"

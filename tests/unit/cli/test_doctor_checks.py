@@ -80,7 +80,7 @@ def test_doctor_names_a_cache_folder_that_cannot_be_written_and_its_owner(root, 
         if is_root:
             os.seteuid(0)
     (found,) = [each for each in findings if each.state == BAD]
-    owner = f"of user {os.getuid()}, group {os.getgid()}, mode 555"
+    owner = f"owner {os.getuid()}, group {os.getgid()}, mode 555"
     expected = f"nothing can be stored in `{root / part}` ({owner}): Permission denied"
     assert (found.text, "docs/how-to/shared-cache.md" in found.details[0]) == (expected, True)
 
@@ -93,7 +93,7 @@ def test_doctor_rejects_a_link_in_place_of_a_cache_folder_and_writes_nothing_thr
     before = os.listdir(tmp_path)
     (root / place).symlink_to(tmp_path)
     (found,) = check(root)
-    assert found.state == BAD and "it is a link, or not a directory" in found.text
+    assert found.state == BAD and "it is not a directory, or a symbolic link to one" in found.text
     assert os.listdir(tmp_path) == before
 
 
@@ -109,7 +109,7 @@ def test_doctor_advises_to_make_room_on_a_full_disk(root, monkeypatch):
 def test_doctor_rejects_a_foreign_cache_directory_and_a_missing_home(tmp_path, monkeypatch):
     (tmp_path / "mine").write_text("")
     (found,) = check(tmp_path)
-    assert found.state == BAD and "holds files but is not an nvccache cache" in found.text
+    assert found.state == BAD and "contains files but no cache of nvccache" in found.text
     assert "CACHEDIR.TAG" not in os.listdir(tmp_path)
     monkeypatch.setattr(config, "home_of", lambda environ: "")
     (found,) = cache_checks.check_cache(config.load({}))
@@ -148,9 +148,9 @@ def test_doctor_names_damaged_cache_files_and_changes_none(cache_dir, damage):
     (found,) = cache_checks.check_files(config.load({"NVCCACHE_DIR": cache_dir}))
     assert [os.lstat(path).st_mtime_ns for path in files] == before
     if not damage:
-        assert found.state == GOOD and found.text.startswith("3 files without damage, ")
+        assert found.state == GOOD and found.text.startswith("3 files, ")
         return
-    assert (found.state, found.text) == (BAD, "3 of 3 files damaged: compiled again when needed")
+    assert (found.state, found.text) == (BAD, "3 of 3 files damaged; lost results are compiled again")
     assert sorted(found.details) == sorted(str(path.relative_to(cache_dir)) for path in files)
 
 
@@ -172,13 +172,16 @@ IS_FIRST = 'export PATH=HERE/{}:"$PATH"'
 @pytest.mark.parametrize(
     ("folders", "variables", "state", "text", "fix"),
     [
-        ("cuda", {}, GOOD, "`nvcc` is NVIDIA's: call `nvccache nvcc`, or see `nvccache install`", ""),
+        ("cuda", {}, GOOD,
+         "`nvcc` is NVIDIA's; to use the cache, call `nvccache nvcc` or see `nvccache install`", ""),
         ("empty shim cuda", {}, GOOD, "`nvcc` is nvccache: `HERE/shim/nvcc`", ""),
         ("shim", {"NVCCACHE_NVCC": "nvcc-1"}, BAD, "`HERE/shim/nvcc` is nvccache, but there is no nvcc for it"
-         " to run: there is no compiler `nvcc-1`, which NVCCACHE_NVCC names, on PATH besides nvccache", ""),
-        ("cuda shim", {}, ODD, "`HERE/cuda/nvcc` comes before nvccache's `HERE/shim/nvcc`: calls of `nvcc`"
-         " are not cached", IS_FIRST.format("shim")),
-        ("empty", {}, ODD, "there is no `nvcc`: `nvccache nvcc` cannot work, although CMake may find one",
+         " to run: there is no compiler `nvcc-1`, which is set in NVCCACHE_NVCC, on PATH besides nvccache",
+         ""),
+        ("cuda shim", {}, ODD, "`HERE/cuda/nvcc` comes before nvccache's `HERE/shim/nvcc`, so calls of"
+         " `nvcc` are not cached", IS_FIRST.format("shim")),
+        ("empty", {}, ODD,
+         "there is no `nvcc`, so `nvccache nvcc` cannot work; CMake may find an nvcc elsewhere",
          IS_FIRST.format("cuda")),
     ],
 )  # fmt: skip
@@ -205,9 +208,9 @@ CACHED = "`HERE` compiles CUDA through the cache"
         ("CMAKE_CUDA_COMPILER:FILEPATH=HERE/shim/nvcc", GOOD, CACHED, ""),
         ("", ODD, "`HERE` compiles CUDA without nvccache", ""),
         (f"{LAUNCHER}:STRING=/gone/nvccache", BAD,
-         f"`{LAUNCHER}` of `HERE` is `/gone/nvccache`, which does not exist: builds fail", ""),
-        ("CMAKE_CUDA_COMPILER:FILEPATH=HERE/shim/nvccache", BAD, "CMake uses `HERE/shim/nvccache` as"
-         " compiler, as with `CUDACXX='nvccache nvcc'`: builds fail", " -DCMAKE_CUDA_COMPILER=nvcc --fresh"),
+         f"`{LAUNCHER}` of `HERE` is `/gone/nvccache`, which does not exist, so builds fail", ""),
+        ("CMAKE_CUDA_COMPILER:FILEPATH=HERE/shim/nvccache", BAD, "CMake takes nvccache,"
+         " `HERE/shim/nvccache`, for a compiler, so builds fail", " -DCMAKE_CUDA_COMPILER=nvcc --fresh"),
     ],
 )  # fmt: skip
 def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixes_it(
@@ -223,25 +226,25 @@ def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixe
 
 def test_doctor_offers_no_fix_without_cuda_and_rejects_a_directory_without_a_cmake_cache(programs):
     found = doctor.check_build(str(programs))
-    assert found.text == f"`{programs}` has no `CMakeCache.txt` that can be read: No such file or directory"
+    assert found.text == f"cannot read `CMakeCache.txt` in `{programs}`: No such file or directory"
     assert (found.state, found.details) == (BAD, ("only CMake build directories can be checked",))
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/bin/c++\n")
     found = doctor.check_build(str(programs))
     assert (found.state, found.topic, found.fix) == (ODD, "build", ())
-    assert found.text == f"`{programs}` compiles no CUDA: nvccache is not needed there"
+    assert found.text == f"`{programs}` compiles no CUDA, so it does not need nvccache"
 
 
 def test_doctor_reports_a_wrong_setting_with_its_fix(cache_dir):
     (wrong,) = doctor.check_settings(config.load({**os.environ, "NVCCACHE_REMOTE": "file://shared,rw"}))
-    assert wrong.state == BAD and "it has no absolute path" in wrong.text
+    assert wrong.state == BAD and "the URL has no absolute path" in wrong.text
 
 
 def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypatch):
     (tmp_path / "notes").write_bytes(b"launcher: not built: no room\nobserver: not built: error: too \xff\n")
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
     found = list(doctor.check_installation())[-1]
-    fix = "to fix it: install nvccache again, with a C compiler at hand"
-    assert found.topic == "observer" and found.text.endswith(": nvcc runs every call")
+    fix = "to fix it: install nvccache again where a C compiler is installed"
+    assert found.topic == "observer" and found.text.endswith(", so every call runs nvcc without the cache")
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too \udcff", fix))
 
 
@@ -263,8 +266,8 @@ def test_doctor_without_an_nvcc_compiles_nothing_and_shows_how_to_get_one(nvccac
     started, found = document["findings"][1], document["findings"][3]
     about = r"nvccache \S+ \(.+\), \w+ 3[.\w]+, \w+ [\d.]+, Linux \S+ \w+"
     assert re.fullmatch(about, document["findings"][0]["text"])
-    without = "without the compiled launcher: no call can be replayed"
-    assert (started["state"], started["text"]) == (ODD, f"`{launcher()}`, {without}")
+    without = "the compiled launcher is missing, so no call can be replayed"
+    assert (started["state"], started["text"]) == (ODD, f"`{launcher()}`; {without}")
     assert (found["state"], document["is_bad"]) == (BAD, True)
     assert found["fix"] == [install_command("toolkit")]
     document = nvccache.json("doctor", PATH="/nowhere", NVCCACHE_NVCC="nvcc-1")
@@ -288,7 +291,7 @@ for object; do :; done
             "",
             [
                 (GOOD, "plain nvcc", "compiles in TIME", ()),
-                (GOOD, "nvccache", "miss in TIME, the object is nvcc's", ()),
+                (GOOD, "nvccache", "miss in TIME, and the object is the same as nvcc's", ()),
                 (ODD, "and again", "bypass in TIME: of_tomorrow", ()),
             ],
         ),
@@ -299,7 +302,7 @@ for object; do :; done
             "echo >probe.o; exit",
             [
                 (GOOD, "plain nvcc", "compiles in TIME", ()),
-                (BAD, "nvccache", "its object differs from nvcc's: please report this", ()),
+                (BAD, "nvccache", "the object differs from nvcc's; please report this bug", ()),
             ],
         ),
     ],

@@ -120,7 +120,7 @@ def compiles(root):
     log(root, outcomes.MISS, "evicted.o")
     log(root, outcomes.FAILED, "failed.o", cause=first)
     log(root, outcomes.FAILED, "failed-again.o", cause="`x.h` changed")
-    against = "not recorded as a whole: `a.cu` uses `__TIME__`"
+    against = "the call was not recorded as a whole: `a.cu` uses `__TIME__`"
     log(root, outcomes.MISS, "unrecorded.cu.o", cause="`x.h` changed", details=["`y.h` is gone", against])
     use = RemoteUse(5, 3, 2048, 0.25, ("timeout",))
     log(root, outcomes.MISS, "faults.o", cause=first, store_fault="disk_full", remote=use)

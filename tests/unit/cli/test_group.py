@@ -94,7 +94,7 @@ def test_an_nvcc_that_is_not_on_path_is_named_with_the_line_that_puts_it_there(t
     status, _, (missing, hint) = run(["nvcc", "-c", "a.cu"], before=before)
     sentence = "nvccache: there is no compiler `nvcc` on PATH besides nvccache"
     assert (status, missing) == (127, sentence)
-    line = hint.removeprefix(f"hint: to use `{nvcc}`: `").removesuffix("`")
+    line = hint.removeprefix(f"hint: to use `{nvcc}`, run `").removesuffix("`")
     assert subprocess.check_output(["/bin/sh", "-c", f"{line}; exec nvcc"], text=True) == "compiled\n"
 
 
@@ -111,7 +111,7 @@ def test_an_nvcc_that_is_not_on_path_is_named_with_the_line_that_puts_it_there(t
 def test_a_first_argument_that_is_no_compiler_or_command_is_an_error(argv, status, sentence):
     found, output, lines = run(argv)
     assert (found, output, lines[0]) == (status, "", sentence)
-    assert status != 2 or lines[1].startswith("Hint: to compile, put an nvcc first")
+    assert status != 2 or lines[1].startswith("Hint: to compile, put nvcc first")
 
 
 def test_a_program_on_path_is_run_even_if_its_name_resembles_a_command(tmp_path):

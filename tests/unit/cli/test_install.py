@@ -35,9 +35,9 @@ def test_install_links_nvcc_to_the_launcher_and_prints_the_path_line(nvccache, f
     assert output.splitlines() == [
         f"linked `{path}` to `{program}`",
         "",
-        "Put it first on PATH, so that builds find it before the real nvcc:",
+        "Put its directory first on PATH, so that builds find this link before the real nvcc:",
         f'  export PATH={folder}:"$PATH"',
-        "CMake needs no shim, except for device links:",
+        "CMake needs the link only for device links; for compiles, this is enough:",
         f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={program} ...",
     ]
     printed = nvccache.json("install", str(folder), PATH=f"{tmp_path}/cuda")

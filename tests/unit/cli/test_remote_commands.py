@@ -66,7 +66,7 @@ def test_remote_status_tries_reads_and_writes_and_ends_outages(
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}{rights}")
     names = [identity, outages.OF_WRITING.format(identity)]
     for name in names:
-        outages.begin(name, "unreachable", "no connection")
+        outages.begin(name, "unreachable", "there is no connection to the remote")
     if failing:
         fail(monkeypatch, "denied", failing)
     result = nvccache("remote", "status", "--json")
@@ -75,8 +75,8 @@ def test_remote_status_tries_reads_and_writes_and_ends_outages(
     assert [finding["state"] for finding in found["findings"]] == states
     assert [bool(outages.current(name)) for name in names] == is_left
     text = nvccache("remote", "status").stdout
-    assert ("skipped by compiles until" in text) == is_left[0]
-    assert ("not written to by compiles" in text) == (is_left[1] and bool(rights))
+    assert ("compiles skip it until" in text) == is_left[0]
+    assert ("compiles do not write to it until" in text) == (is_left[1] and bool(rights))
     assert ("to fix it: give this user access to the bucket" in text) == bool(failing)
 
 
@@ -88,7 +88,7 @@ def test_remote_status_writes_one_object_and_reads_it_back_but_not_in_readonly_m
     assert nvccache("remote", "status").exit_code == 0
     assert len(files(far)) == 1
     monkeypatch.setattr(SharedDirectory, "get", lambda *_: b"something else")
-    assert "it does not return what was written" in nvccache("remote", "status").stdout
+    assert "what was read is not what was written" in nvccache("remote", "status").stdout
 
 
 @pytest.mark.parametrize("command", [["remote", "status"], ["doctor"]])

@@ -64,7 +64,7 @@ def test_report_open_opens_the_written_page_in_a_browser(nvccache, folder, build
     monkeypatch.setattr(webbrowser, "open", lambda url: False)  # as on a machine without a browser
     result = nvccache("report", "--open")
     assert result.exit_code == 0
-    assert result.stderr == "nvccache: no browser could be started: open the page yourself\n"
+    assert result.stderr == "nvccache: no browser could be started; open the page yourself\n"
     assert nvccache("report", "--open", "-o", "-").exit_code == 2
 
 

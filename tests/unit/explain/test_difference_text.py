@@ -30,6 +30,6 @@ def test_command_line_differences_are_described_in_clauses(now, before, clauses)
 
 def test_components_that_two_keys_do_not_share_are_differences_in_order():
     now, before = [("nvcc", [("b", "")]), ("new", [("", "1")])], [("old", []), ("nvcc", [("a", "")])]
-    clauses = ["nvcc is now `b` instead of `a`", "its new changed"]
+    clauses = ["nvcc is now `b` instead of `a`", "the new changed"]
     assert difference_text.key_clauses(now, before) == clauses
     assert difference_text.key_clauses(now, now) == []

@@ -23,7 +23,7 @@ from nvccache.store import store
 from nvccache.store.store import Store
 
 FIRST = "no earlier compile is recorded"
-LOST = "its result is no longer in the cache"
+LOST = "the earlier result is no longer in the cache"
 LINE = "-c a.cu -O2 -o a.o"
 ASKED = ("CPATH", "LANG", "SECRET")
 
@@ -193,7 +193,7 @@ def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch
     monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "0" * 64))
     record(case(), cache)
     monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "1" * 64))
-    assert cause_of(case(), cache) == ["its key changed in a part of which no record is kept"]
+    assert cause_of(case(), cache) == ["the key changed in a part that is not recorded"]
 
 
 def test_a_failed_compile_has_a_cause_and_the_next_one_is_compared_with_the_one_before(place, cache):
@@ -207,13 +207,13 @@ def test_a_failed_compile_has_a_cause_and_the_next_one_is_compared_with_the_one_
 
 def test_why_a_call_was_not_recorded_is_given_as_the_cause_of_a_miss(place, cache):
     first = record(case(), cache, "`a.cu` uses `__TIME__`")
-    assert first.causes[1:] == ["not recorded as a whole: `a.cu` uses `__TIME__`"]
-    assert cause_of(case(), cache) == ["not recorded as a whole: `a.cu` uses `__TIME__`"]
+    assert first.causes[1:] == ["the call was not recorded as a whole: `a.cu` uses `__TIME__`"]
+    assert cause_of(case(), cache) == ["the call was not recorded as a whole: `a.cu` uses `__TIME__`"]
     cache.fault = "disk_full"
     record(case(), cache)
     cache.fault = ""
     (found,) = cause_of(case(), cache)
-    assert found.startswith("not recorded as a whole: its results could not be stored")
+    assert found.startswith("the call was not recorded as a whole: the results could not be stored")
 
 
 def test_explain_finds_a_call_under_each_of_its_objects(place, cache):

@@ -176,7 +176,7 @@ def test_scratch_directories_are_in_the_cache_if_others_could_exchange_those_in_
     assert path.parents[1] == cache and cache.exists()
     spoil(cache)
     assert Path(scratch.choose(environ, str(cache))).parents[1] == Path("/tmp")
-    with pytest.raises(OSError, match="could exchange"):
+    with pytest.raises(OSError, match="could replace"):
         scratch.make(str(path))
     assert not path.exists()
 

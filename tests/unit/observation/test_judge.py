@@ -84,7 +84,7 @@ OPENED = "/proc/self/task/7/environ"
         ({"questions": [("getrandom", 0)]}, "asks for random numbers", "cat wrapper"),
         ({"listed": ["bin"]}, "lists `bin`", "sh"),
         # Descriptors.
-        ({"uses_descriptor": True}, "uses a descriptor of its caller", f"{OTHERS} sh"),
+        ({"uses_descriptor": True}, "uses a file descriptor of its caller", f"{OTHERS} sh"),
         ({"absent": ["/dev/fd/18"]}, "looks at `/dev/fd/18`", PROGRAMS),
         ({"absent": ["/proc/self//fd/18/x"]}, "looks at `/proc/self//fd/18/x`", PROGRAMS),
         ({"links": ["/proc/thread-self/fd/9"]}, "looks at `/proc/thread-self/fd/9`", PROGRAMS),
@@ -141,7 +141,7 @@ def test_reading_an_inherited_descriptor_prevents_a_record(inherited_descriptors
         ("cicc --preinclude x.h", {"questions": [("time", 1)]}, "asks for the time"),
         ("cudafe++ --preinclude=x.h", {"questions": [("time", 1)]}, "asks for the time"),
         ("cicc -o x.h", {"questions": [("time", 1)]}, ""),
-        *[(name, {}, "asks for the status of files") for name in ("stat", "ls", "find", "test", "[")],
+        *[(name, {}, "reads the status of files") for name in ("stat", "ls", "find", "test", "[")],
     ],
 )
 def test_commands_whose_result_no_file_determines_leave_no_record(argv, seen, reason):
@@ -153,7 +153,7 @@ def test_commands_whose_result_no_file_determines_leave_no_record(argv, seen, re
     [
         ("echo $RANDOM", "uses `RANDOM`"),
         *[
-            (text, "asks for dates, owners or modes")
+            (text, "reads the dates, owners or modes of files")
             for text in ("[ one -nt two ]", 'test -O "$x"', "[[ -k one ]]", "[ ! -g one ]", "[ a -ef b ]")
         ],
         ("[ -d sub ] && g++ -Og x-nt\ng++ -g -u x", ""),

@@ -100,14 +100,14 @@ def test_observation_is_complete_however_a_program_exits(run, program, how):
 def test_the_observation_of_a_program_that_crashes_is_incomplete(run, program, how):
     done, found = run(program, "end", how)
     assert done.status < 0
-    assert found.incomplete == f"`{os.path.realpath(program)}` did not report its end"
+    assert found.incomplete == f"the end of `{os.path.realpath(program)}` was not observed"
 
 
 @pytest.mark.parametrize("how", ["vfork", "spawn", "exec"])
 def test_the_observation_is_incomplete_if_a_static_program_was_started(run, program, static, how):
     (run.directory / "file").write_text("")
     done, found = run(program, how, static, "exec", CAT, "file")  # as many starts as there should be
-    assert (done.status, found.incomplete) == (0, f"`{static}` did not report its start")
+    assert (done.status, found.incomplete) == (0, f"the start of `{static}` was not observed")
 
 
 @pytest.mark.parametrize(("argument", "is_input"), [("input", 1), ("./input", 1), ("--from=input", 0)])
@@ -133,7 +133,7 @@ def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path, how
 
 def test_the_observation_is_incomplete_if_the_loader_was_run_as_a_program(run, program):
     _, found = run(loader.libraries_of(program, {})[-1], program, "end", "exit")
-    assert found.incomplete.endswith("the program of a loader is not known")
+    assert found.incomplete.endswith("the program that the dynamic loader runs is unknown")
 
 
 def test_a_program_whose_allocator_opens_files_is_observed(run, tmp_path):
@@ -158,7 +158,7 @@ def test_the_observation_is_incomplete_if_a_go_program_was_started(run, tmp_path
     """A note shows that it is Go's."""
     program = compile_c(SOURCE, tmp_path / "go", "-DGO")
     _, found = run(program)
-    assert found.incomplete == f"of `{program}` system calls were made past the C library"
+    assert found.incomplete == f"in `{program}`, system calls may bypass the C library"
 
 
 def test_the_observer_does_not_read_elf_notes_that_the_loader_has_not_mapped(run, tmp_path):
@@ -176,7 +176,7 @@ def test_the_observer_does_not_read_elf_notes_that_the_loader_has_not_mapped(run
 
 def test_an_overlong_log_makes_the_observation_incomplete(run, program, tmp_path):
     done, found = run(program, "fill")
-    assert (done.status, found.incomplete) == (0, f"of `{os.path.realpath(program)}` the log is too long")
+    assert (done.status, found.incomplete) == (0, f"in `{os.path.realpath(program)}`, the log is too long")
     assert os.path.getsize(tmp_path / "watched" / "log") < observer_log.LIMIT
 
 

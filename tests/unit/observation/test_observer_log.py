@@ -201,7 +201,7 @@ def test_a_file_read_after_another_process_of_the_run_wrote_it_is_no_input(obser
 def test_a_file_that_changes_between_two_opens_makes_the_log_incomplete(observe, again):
     assert observe(batch(ROOT, *start(), opened("/file"), opened("/file"), END)).incomplete == ""
     found = observe(batch(ROOT, *start(), opened("/file"), again, END))
-    assert found.incomplete == "files changed while it was compiled"
+    assert found.incomplete == "files changed during the compile"
 
 
 def test_names_with_invalid_utf_8_and_newlines_are_parsed(observe, tmp_path):
@@ -223,28 +223,28 @@ def test_a_log_that_is_torn_or_has_a_hole_is_incomplete(observe):
 @pytest.mark.parametrize(
     ("log", "clause"),
     [
-        ([], "did not report its start"),
-        ([batch(ROOT, *start(version=VERSION + 1), END)], "its log is of another version"),
-        ([batch(ROOT, *start(), "o 0\t/short", END)], "its log is damaged"),
-        ([batch(ROOT, *start(), "o 0 0\t/without-numbers", END)], "its log is damaged"),
-        ([batch(ROOT, *start(), "s x 0\t/no-number", END)], "its log is damaged"),
-        ([batch(ROOT, *start(), "e", END)], "its log is damaged"),
-        ([batch(ROOT, *start(), "", END)], "its log is damaged"),
-        ([WHOLE, b"\n"], "its log is damaged"),
-        ([WHOLE, b"@1 -5\n"], "its log is damaged"),
-        ([WHOLE, batch(ROOT, END)[:-1] + b"x"], "its log is damaged"),
+        ([], "was not observed"),
+        ([batch(ROOT, *start(version=VERSION + 1), END)], "the observer's log is of another version"),
+        ([batch(ROOT, *start(), "o 0\t/short", END)], "the observer's log is damaged"),
+        ([batch(ROOT, *start(), "o 0 0\t/without-numbers", END)], "the observer's log is damaged"),
+        ([batch(ROOT, *start(), "s x 0\t/no-number", END)], "the observer's log is damaged"),
+        ([batch(ROOT, *start(), "e", END)], "the observer's log is damaged"),
+        ([batch(ROOT, *start(), "", END)], "the observer's log is damaged"),
+        ([WHOLE, b"\n"], "the observer's log is damaged"),
+        ([WHOLE, b"@1 -5\n"], "the observer's log is damaged"),
+        ([WHOLE, batch(ROOT, END)[:-1] + b"x"], "the observer's log is damaged"),
         ([batch(ROOT, *start(), "g\t/place/*", END)], "`/place/*`"),
         ([batch(ROOT, *start(), "n 2\t", END)], "the network"),
         ([batch(ROOT, *start(), "k 425\t", END)], "system call 425, which is not observed"),
         ([batch(ROOT, *start(), "!\tthe log is too long", END)], "the log is too long"),
-        ([batch(ROOT, *start())], "did not report its end"),
-        ([batch(ROOT, *start(), "x\t/bin/cat")], "`/bin/cat` did not report its start"),
-        ([batch(ROOT, *start(), f"p {CHILD}\t/bin/cat", END)], "`/bin/cat` did not report its start"),
-        ([batch(ROOT, *start(), "S\t/bin/sh", END)], "`/bin/sh` did not report its start"),
-        ([batch(ROOT, *start(), f"f {CHILD}\t", END)], "did not report its end"),
-        ([batch(ROOT, *start(OTHER), END)], f"`{OTHER}` was started by a program that did not report"),
-        ([batch(ROOT, *start(), END, "x\t/bin/cat")], "after it had ended"),
-        ([batch(ROOT, *start(), "x\t/bin/cat", END)], "`/bin/cat` did not report its start"),
+        ([batch(ROOT, *start())], "was not observed"),
+        ([batch(ROOT, *start(), "x\t/bin/cat")], "the start of `/bin/cat` was not observed"),
+        ([batch(ROOT, *start(), f"p {CHILD}\t/bin/cat", END)], "the start of `/bin/cat` was not observed"),
+        ([batch(ROOT, *start(), "S\t/bin/sh", END)], "the start of `/bin/sh` was not observed"),
+        ([batch(ROOT, *start(), f"f {CHILD}\t", END)], "was not observed"),
+        ([batch(ROOT, *start(OTHER), END)], f"`{OTHER}` was started by a program that was not observed"),
+        ([batch(ROOT, *start(), END, "x\t/bin/cat")], "after its reported end"),
+        ([batch(ROOT, *start(), "x\t/bin/cat", END)], "the start of `/bin/cat` was not observed"),
         ([batch(ROOT, *start(), f"f {CHILD}\t", f"f {CHILD}\t", END), batch(CHILD, END)], "used twice"),
     ],
 )
@@ -253,10 +253,12 @@ def test_incomplete_logs_are_reported_with_their_reason(observe, log, clause):
 
 
 def test_a_missing_or_overlong_log_is_incomplete(observe, monkeypatch, tmp_path):
-    assert observer_log.read(str(tmp_path / "none"), PROGRAM).incomplete == "there is no log"
-    assert observer_log.read(str(tmp_path), PROGRAM).incomplete.startswith("its log cannot be read")
+    assert observer_log.read(str(tmp_path / "none"), PROGRAM).incomplete == "there is no log of the observer"
+    assert observer_log.read(str(tmp_path), PROGRAM).incomplete.startswith(
+        "the observer's log cannot be read"
+    )
     monkeypatch.setattr(observer_log, "LIMIT", len(WHOLE) - 1)
-    assert observe(WHOLE).incomplete == "its log is too long"
+    assert observe(WHOLE).incomplete == "the observer's log is too long"
 
 
 def test_an_exec_entry_must_match_the_program_that_then_starts(observe):
@@ -277,15 +279,15 @@ def test_an_observation_is_incomplete_if_a_started_program_never_reported(observ
         batch(CHILD, *start(OTHER, ROOT), END),
         batch(ROOT, END),
     )
-    assert wrong.incomplete == "`/bin/ls` did not report its start"
+    assert wrong.incomplete == "the start of `/bin/ls` was not observed"
     spawned = observe(
         batch(ROOT, *start(), f"p {CHILD}\t/bin/ls"),
         batch(GRANDCHILD, *start(OTHER, CHILD), END),
         batch(ROOT, END),
     )
-    assert "did not report" in spawned.incomplete
+    assert "was not observed" in spawned.incomplete
     other = observe(batch(ROOT, *start(), f"p {CHILD}\t/bin/ls", END), batch(CHILD, *start(OTHER, ROOT), END))
-    assert other.incomplete == "`/bin/ls` did not report its start"
+    assert other.incomplete == "the start of `/bin/ls` was not observed"
 
 
 def test_logs_of_child_processes_may_come_in_any_order(observe):
@@ -300,7 +302,7 @@ def test_logs_of_child_processes_may_come_in_any_order(observe):
 
 def test_a_shell_without_a_reported_parent_makes_the_log_incomplete(observe):
     found = observe(batch(ROOT, *start(), END), batch(CHILD, *start(SHELL, ROOT), END))
-    assert found.incomplete == f"`{SHELL}` was started by a program that did not report"
+    assert found.incomplete == f"`{SHELL}` was started by a program that was not observed"
 
 
 def test_lookups_of_forked_children_are_added_to_their_parent(observe):
@@ -334,7 +336,7 @@ def test_the_log_of_a_script_is_that_of_its_interpreter(observe, tmp_path):
         assert observe(*executed).incomplete == "", path
         assert observe(batch(ROOT, *start(program), END), program=path).incomplete == "", path
         wrong = observe(batch(ROOT, *start(), f"x\t{path}"), batch(ROOT, *start(OTHER), END))
-        assert wrong.incomplete == f"`{path}` did not report its start"
+        assert wrong.incomplete == f"the start of `{path}` was not observed"
 
 
 def test_the_log_of_a_program_started_by_its_link_is_accepted(observe, tmp_path):

@@ -84,7 +84,7 @@ def test_a_replaced_observer_library_is_tried_again(tmp_path, scratch, cache, tr
 
 
 def test_a_failed_trial_of_the_observer_for_lack_of_scratch_is_not_remembered(scratch, cache):
-    assert "could not be tried" in observer.obstacle(f"{scratch}/never", cache)
+    assert "could not be tested" in observer.obstacle(f"{scratch}/never", cache)
     assert observer.obstacle(scratch, cache) == ""
 
 

@@ -68,7 +68,7 @@ def test_inputs_of_a_stage_hit_are_recorded_with_the_digests_of_its_record(place
     made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 64], [signatures.UNKNOWN]
     found = inputs(place).union([made], ENVIRON)
     assert (found.digests, found.signatures) == (["7" * 64], [signatures.signature_of("a.h")])
-    with pytest.raises(UnreadableError, match="changed while"):
+    with pytest.raises(UnreadableError, match="changed during"):
         inputs(place, signatures.signature_of("a.h")[4]).union([made], ENVIRON)
 
 

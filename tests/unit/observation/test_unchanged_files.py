@@ -36,11 +36,11 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(cache, header, monke
         return b""
 
     monkeypatch.setattr(untrusted, "read_whole", read_whole)
-    with pytest.raises(UnreadableError, match="changed while"):
+    with pytest.raises(UnreadableError, match="changed during"):
         UnchangedFiles(cache, time.time_ns() + LATER).put_into(InputRecord(), {header: SOURCE})
 
 
 def test_a_known_digest_is_taken_only_of_an_unchanged_file(cache, header):
     UnchangedFiles(cache, time.time_ns() + LATER).learn(header, "0" * 64)
-    with pytest.raises(UnreadableError, match="changed while"):
+    with pytest.raises(UnreadableError, match="changed during"):
         UnchangedFiles(cache, signatures.signature_of(header)[4]).learn(header, "0" * 64)

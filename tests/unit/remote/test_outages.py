@@ -15,12 +15,12 @@ FAR = "0123456789abcdef"
 )
 def test_an_outage_says_why_and_ends_after_a_minute(monkeypatch, seconds, is_over):
     assert outages.current(FAR) is None
-    outages.begin(FAR, "timeout", "no answer in time")
+    outages.begin(FAR, "timeout", "the remote did not answer in time")
     began = outages.time.time()
     monkeypatch.setattr(outages.time, "time", lambda: began + seconds)
     found = outages.current(FAR)
     assert (found is None) == is_over
-    assert is_over or (found.word, found.text) == ("timeout", "no answer in time")
+    assert is_over or (found.word, found.text) == ("timeout", "the remote did not answer in time")
     assert outages.current("another") is None
 
 

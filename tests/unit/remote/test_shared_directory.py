@@ -70,7 +70,7 @@ def test_a_missing_shared_directory_is_reported_and_not_created(tmp_path, use, n
     with pytest.raises(ServiceError) as raised:
         shared.put(NAME, b"content") if use == "put" else shared.get(NAME, 10)
     assert raised.value.word == "unusable_directory"
-    assert str(raised.value) == f"the directory cannot be used ({text})"
+    assert str(raised.value) == f"the remote's directory cannot be used ({text})"
     assert not (tmp_path / "mnt").exists()
 
 
@@ -98,7 +98,7 @@ def test_a_shared_file_becomes_visible_only_when_it_is_complete(shared, top, mon
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(os, "rename", rename)
-    with pytest.raises(ServiceError, match="it is full"):
+    with pytest.raises(ServiceError, match="the remote is full"):
         shared.put(NAME, b"content")
     assert renamed == [(7, False)]
     assert [path for path in top.rglob("*") if path.is_file()] == []

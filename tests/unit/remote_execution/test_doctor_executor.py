@@ -29,7 +29,7 @@ def found(text, **variables):
 def test_the_check_of_an_executor_asks_for_its_capabilities_and_reports_success(serve, options, instance):
     engine = serve()
     assert found(engine.url + options) == [
-        (GOOD, f"`{engine.url}{instance}` executes stages, with SHA-256 digests")
+        (GOOD, f"`{engine.url}{instance}` executes stages and uses SHA-256 digests")
     ]
     assert [(name, request.instance_name) for name, request in engine.seen] == [
         ("GetCapabilities", instance.strip("/"))
@@ -39,9 +39,9 @@ def test_the_check_of_an_executor_asks_for_its_capabilities_and_reports_success(
 @pytest.mark.parametrize(
     ("trouble", "word", "detail"),
     [
-        (fake_engine.OTHER_VERSION, faults.BROKEN, "it does not speak version 2 of the API"),
-        (fake_engine.EXECUTES_NOTHING, faults.BROKEN, "it executes nothing"),
-        (fake_engine.OTHER_DIGESTS, faults.BROKEN, "it does not use SHA-256 digests"),
+        (fake_engine.OTHER_VERSION, faults.BROKEN, "the engine does not speak version 2 of the API"),
+        (fake_engine.EXECUTES_NOTHING, faults.BROKEN, "the engine executes nothing"),
+        (fake_engine.OTHER_DIGESTS, faults.BROKEN, "the engine does not use SHA-256 digests"),
         (fake_engine.NO_TOKEN, faults.DENIED, "UNAUTHENTICATED: no token"),
     ],
 )
@@ -72,7 +72,7 @@ def test_each_fault_of_remote_execution_has_a_sentence():
         ("no-such-launcher -n1", "/", "there is no program `no-such-launcher`"),
         ("env", "", "`NVCCACHE_EXECUTOR_DIR` must be a path without special characters"),
         ("env", "{0}/file", "`{0}/file` cannot be used: Not a directory"),
-        ("env", "{0}/open", "`{0}/open` is another user's, or writable by everyone"),
+        ("env", "{0}/open", "`{0}/open` belongs to another user, or everyone may write to it"),
     ],
 )
 def test_a_launcher_without_a_program_or_a_safe_directory_is_reported(tmp_path, launcher, folder, detail):
@@ -91,4 +91,4 @@ def test_a_usable_launcher_is_reported_as_usable(tmp_path):
 def test_without_the_built_processor_check_remote_execution_is_reported_as_unusable(monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
     (finding,) = findings("grpc://h:1")
-    assert finding.details == ("nvccache was built without a static C library",)
+    assert finding.details == ("class-check was not built, because there was no static C library",)

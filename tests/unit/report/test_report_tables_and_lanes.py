@@ -40,7 +40,7 @@ def test_the_slowest_stages_come_first_with_their_source_and_time():
     events = [call(stage(seconds=n, start=0.25)) for n in range(20)]
     found = tables.slowest_table(calls_of(events))
     assert re.findall(r"(\d+\.\d\d) s<span", found)[:2] == ["19.00", "18.00"]
-    assert found.count("<tr>") == 16 and "The longest of 20." in found and "250 ms" in found
+    assert found.count("<tr>") == 16 and "The 15 longest of 20 stages." in found and "250 ms" in found
 
 
 def test_the_legend_of_the_report_counts_each_tool_and_outcome_that_occurs():

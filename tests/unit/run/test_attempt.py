@@ -36,7 +36,7 @@ def check(completed: Completed = QUIET, **shown) -> Report:
 @pytest.mark.parametrize(
     ("completed", "shown", "sentence"),
     [
-        (QUIET, {"wrapper": (PLACES,)}, "a wrapper may make line numbers matter"),
+        (QUIET, {"wrapper": (PLACES,)}, "a wrapper's result may depend on line numbers"),
         (WARNS, {}, "there are diagnostics"),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_stage_that_names_files_of_its_call_or_asks_the_time_is_not_stored(
     log = toolkit.folder / "log"
     assert toolkit.compile(NVCCACHE_LOG=str(log)).status == 0
     tool = what.partition("_")[0]
-    assert f"store: {tool} is not stored" in log.read_text()
+    assert f"store: the result of {tool} is not stored" in log.read_text()
     assert reason in log.read_text()
     assert reason in toolkit.last_record().reason_against_record
     assert tool in stages(toolkit.compile())

@@ -41,8 +41,8 @@ def test_the_answer_to_a_query_is_recorded_with_its_messages_and_inputs(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("echo >shown; echo shown; rm shown", "its answer names temporary files"),
-        ("cat a.cu >a.ii; chmod 600 a.ii", "the mode of the object of a query is 600"),
+        ("echo >shown; echo shown; rm shown", "the answer names temporary files"),
+        ("cat a.cu >a.ii; chmod 600 a.ii", "the object of a query has the unusual mode 600"),
         ("true", "No such file or directory"),
     ],
 )

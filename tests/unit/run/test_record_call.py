@@ -66,7 +66,7 @@ def test_a_failed_compile_is_not_recorded(toolkit: Toolkit) -> None:
 @pytest.mark.parametrize(
     ("line", "text", "reason"),
     [
-        (PLAIN.replace("sm_80", "native"), "int a;\n", "it compiles for the native architecture"),
+        (PLAIN.replace("sm_80", "native"), "int a;\n", "the call compiles for the native architecture"),
         (PLAIN, "int cicc_asks_for_the_time;\n", "asks for the time"),
     ],
 )

@@ -100,7 +100,7 @@ def test_the_wheels_have_nvcc_in_each_folder_of_a_namespace_package(tmp_path, mo
 
 def test_a_missing_nvcc_is_explained_by_the_setting_or_by_where_it_was_looked_for(tmp_path):
     environ = {"PATH": str(tmp_path)}
-    assert discovery.why_none("", "default", environ) == "no nvcc on PATH and none below /usr/local"
+    assert discovery.why_none("", "default", environ) == "there is no nvcc on PATH or below /usr/local"
     assert discovery.why_none(f"{tmp_path}/gone", "NVCCACHE_NVCC", environ).startswith(
-        f"cannot run `{tmp_path}/gone`, which NVCCACHE_NVCC names"
+        f"cannot run `{tmp_path}/gone`, which is set in NVCCACHE_NVCC"
     )
