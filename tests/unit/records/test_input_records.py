@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import time
@@ -191,3 +192,57 @@ def test_a_source_is_compared_without_comments_unless_another_input_has_equal_co
     assert differences(made) == []
     made.digests[1] = made.digests[0]
     assert ("changed", "a.cu") in differences(made)
+
+
+@pytest.mark.parametrize(
+    ("fields", "follows"),
+    [
+        ({}, False), ({"files": ["a.h"]}, True), ({"files": ["/usr/a.h"]}, False),
+        ({"names": {"inc": ["+a.h"]}}, True), ({"names": {"inc": ["-a.h", "ddeep"]}}, False),
+        ({"names": {"/usr": ["+a.h"]}}, False), ({"names": {"inc": ["-a.h", "xtool"]}}, True),
+        ({"dates": [("a.h", "1")]}, True), ({"dates": [("/usr/a.h", "1")]}, False),
+        ({"listings": [("inc", "1")]}, True), ({"listings": [("/usr", "1")]}, False),
+        # Absolute names in places to which relative ones lead; the directory itself is always one.
+        ({"files": ["HERE/a.h"]}, True), ({"dates": [("HERE/a.h", "1")]}, True),
+        ({"files": ["UP/a.h"]}, False), ({"files": ["UP/a.h"], "plain": ["/"]}, False),
+        ({"files": ["UP/a.h"], "plain": [".."]}, True),
+        ({"files": ["UP/b/a.h"], "links": [("../b", "UP/c")]}, True),
+        ({"files": ["UP/b/a.h"], "names": {"..": ["db"]}}, True),
+        ({"files": ["UP/b/a.h"], "names": {"..": ["-b"]}}, False),
+        ({"files": ["UP/bc/a.h"], "names": {"..": ["db"]}}, False),
+        ({"names": {"HERE/inc": ["-a.h"]}}, True), ({"names": {"UP": ["-a.h"]}}, False),
+        ({"names": {"UP": ["-a.h"]}, "plain": [".."]}, True),
+        ({"names": {"UP": ["done"]}, "plain": [".."]}, False),  # of the directory's own path
+    ],
+)  # fmt: skip
+def test_a_result_follows_the_directory_if_a_relative_name_may_lead_elsewhere(
+    tmp_path, monkeypatch, fields, follows
+):
+    (tmp_path / "one").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    assert input_records.follows_directory(record_with(tmp_path, fields)) == follows
+
+
+def record_with(up, fields):
+    made = InputRecord()
+    text = repr(fields).replace("HERE", f"{up}/one").replace("UP", str(up))
+    for name, value in ast.literal_eval(text).items():
+        setattr(made, name, list(value.values()) if name == "names" else value)
+        made.directories = list(value) if name == "names" else made.directories
+    made.kinds = made.kinds or input_records.SOURCE * len(made.files)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("fields", "searched", "expected"),
+    [
+        ({"files": ["UP/bin/x"], "kinds": "p"}, False, True),
+        ({"files": ["UP/bin/x"], "kinds": "p"}, True, False), ({"files": ["UP/bin/x"]}, True, True),
+        ({"files": ["UP/other/x"], "kinds": "p"}, True, True),
+        ({"names": {"UP/bin": ["-x"]}}, False, True), ({"names": {"UP/bin": ["-x"]}}, True, False),
+    ],
+)  # fmt: skip
+def test_programs_on_the_search_path_do_not_count_as_absolute_names(tmp_path, fields, searched, expected):
+    made = record_with(tmp_path, fields)
+    searched_in = [f"{tmp_path}/bin"] if searched else []
+    assert input_records.names_any_in([str(tmp_path)], made, searched_in) == expected
