@@ -84,6 +84,7 @@ def second_name(path: Path) -> None:
         (second_name, OLD, False, False),
         (second_name, OLD * 10000, False, False),
         (second_name, OLD, True, True),
+        (second_name, b"x", True, True),
         (second_name, b"", True, False),  # as the assembler does
         (link, OLD, False, False),
         (link, OLD, True, True),
@@ -98,7 +99,7 @@ def test_existing_outputs_are_overwritten_or_replaced_as_by_nvccs_tools(
     lie_there(destination)
     write(destination, unlink_first=unlink_first)
     assert destination.read_bytes() == CONTENT
-    assert target.read_bytes() == (OLD if is_replaced else CONTENT)
+    assert target.read_bytes() == (old if is_replaced else CONTENT)
     assert destination.is_symlink() == (lie_there is link and not is_replaced)
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
@@ -156,9 +157,19 @@ def test_a_large_product_shares_the_blocks_of_its_blob_where_they_are_the_same(
 
     if blob is not None:
         (tmp_path / "blob").write_bytes(blob)
+
+    def write_all(descriptor: int, content: bytes) -> None:
+        requests.append("copied")
+        copy(descriptor, content)
+
+    copy = products.untrusted.write_all
     monkeypatch.setattr("fcntl.ioctl", clone)
+    monkeypatch.setattr(products.untrusted, "write_all", write_all)
     products.write_all([Product(str(destination), LARGE, str(tmp_path / "blob"))])
     assert destination.read_bytes() == LARGE
+    is_cloned = blob is not None and blob.startswith(LARGE)
+    assert requests.count("copied") == (not is_cloned)
+    requests = [request for request in requests if request != "copied"]
     assert requests == [0x40049409] * (blob is not None)  # FICLONE
     monkeypatch.setattr(products, "_clone", lambda *_: pytest.fail("a small one is not cloned"))
     write(destination)
