@@ -79,7 +79,7 @@ static int looks_up_as_before(long number, const long *a, int error, int descrip
 /* Record a system call that looks up a path; returns 0 for other calls. */
 static int looks_up(long number, const long *a, long result)
 {
-    int error = result < 0 ? (int)-result : 0, descriptor = result < 0 ? -1 : (int)result;
+    int error = result < 0 ? (int)-result : 0, descriptor = (int)result;
 
     switch (number) {
     case SYS_openat: errno = error; observer_opened_file((int)a[0], PATH(1), (int)a[2], descriptor); return 1;

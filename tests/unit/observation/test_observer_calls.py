@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 
 import pytest
@@ -49,14 +50,28 @@ LOOKUPS = {
     'fopen64(FILE, "r+")': "files updated",
     'freopen(FILE, "r", stdin)': "files",
     "syscall(SYS_openat, AT_FDCWD, FILE, O_RDONLY)": "files",
+    "syscall(SYS_openat, AT_FDCWD, FILE, O_RDWR)": "files updated",
     "syscall(SYS_newfstatat, AT_FDCWD, FILE, &status, 0)": "found",
+    "syscall(SYS_newfstatat, AT_FDCWD, FILE, &status, AT_SYMLINK_NOFOLLOW)": "found links",
     "syscall(SYS_faccessat, AT_FDCWD, FILE, R_OK)": "found permissions",
+    "syscall(SYS_faccessat, AT_FDCWD, PLACE, X_OK)": "found",
     "syscall(SYS_readlinkat, AT_FDCWD, FILE, room, sizeof room)": "found links",
     "syscall(SYS_statx, AT_FDCWD, FILE, 0, STATX_TYPE, &more)": "found",
+    "syscall(SYS_statx, AT_FDCWD, FILE, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &more)": "found links",
     "execl(FILE, FILE, (char *)NULL)": "denied",
     'dlopen("./" FILE, RTLD_NOW)': "found",
     "if (!fork()) _exit(chdir(PLACE))": "found links",
 }
+if platform.machine() == "x86_64":
+    LOOKUPS |= {
+        "syscall(SYS_open, FILE, O_RDONLY)": "files",
+        "syscall(SYS_open, FILE, O_RDWR)": "files updated",
+        "syscall(SYS_access, FILE, R_OK)": "found permissions",
+        "syscall(SYS_access, PLACE, X_OK)": "found",
+        "syscall(SYS_readlink, FILE, room, sizeof room)": "found links",
+        "syscall(SYS_stat, FILE, &status)": "found",
+        "syscall(SYS_lstat, FILE, &status)": "found links",
+    }
 # Nothing was there before, and something is now; or else there was something, and it is as it was.
 MAKING = {
     "mkdir(NEW, 0777)",
@@ -111,6 +126,8 @@ HARMLESS = {
     "clock_gettime(CLOCK_MONOTONIC, &moment)",
     "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &moment)",
     "fstat(0, &status)",
+    'syscall(SYS_newfstatat, 2, "", &status, AT_EMPTY_PATH)',
+    'syscall(SYS_statx, 2, "", AT_EMPTY_PATH, STATX_TYPE, &more)',
     'if (!fstat(open(".", O_TMPFILE | O_WRONLY, 0600), &status) && !(status.st_mode & 0600)) abort()',
 }
 UNOBSERVABLE = {
@@ -128,6 +145,7 @@ UNOBSERVABLE = {
     "llistxattr(FILE, room, sizeof room)": "is not observed",
     "flistxattr(0, room, sizeof room)": "is not observed",
     "syscall(SYS_capset, NULL, NULL)": "is not observed",
+    "syscall(SYS_unshare, 0)": "is not observed",
     'dlopen("libdl.so.2", RTLD_NOW | RTLD_DEEPBIND)': "may bypass the observer",
     'dlmopen(LM_ID_NEWLM, "libdl.so.2", RTLD_NOW)': "may bypass the observer",
 }
@@ -222,6 +240,10 @@ def test_each_lookup_function_is_observed_for_absent_and_existing_names(run, obs
     process = observe(LOOKUPS)
     for statement, kinds in LOOKUPS.items():
         assert sets_with(process, statement, "FILE", "PLACE") == set(kinds.split()), statement
+    for path, mode in process.found.items():
+        statement = next((one for one in LOOKUPS if path.endswith(f"/{name_in(one, 'FILE')}")), "")
+        if "stat" in statement:
+            assert mode == (run.directory / path).stat().st_mode, statement
 
 
 def test_creating_a_file_is_observed_as_a_lookup_of_its_name(run, observe):
@@ -270,7 +292,8 @@ def test_each_function_that_queries_the_machine_is_observed(observe):
 
 
 def test_calls_that_tell_nothing_of_the_machine_record_no_queries(run, observe):
-    assert observe(HARMLESS).questions == set()
+    process = observe(HARMLESS)
+    assert (process.questions, set(process.found)) == (set(), {str(run.directory)})
 
 
 @pytest.mark.parametrize("statement", UNOBSERVABLE)
