@@ -6,8 +6,6 @@
 
 #include "launcher.h"
 
-#include "../redirect/redirect.h"
-
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +16,7 @@
 #include <unistd.h>
 
 #define PRELOAD "LD_PRELOAD"
+#define LIBRARY "nvccache-redirect.so" /* next to this program */
 
 extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden"))); /* of this program */
 
@@ -99,24 +98,22 @@ int leave_script(struct call *call)
 {
     static char found[ROOM], text[SELFMAG + 1];
     char folder[PATH_MAX], *started, **words, **argv;
-    int was_preloaded = stop_preload(), count = 0;
+    size_t count;
 
-    if (!was_preloaded && strcmp(call->argv[0], CALLED_BY_SCRIPT) != 0)
+    if (!stop_preload())
         return 0;
     words = find_compiler(call, found);
     if (!words || read_script(found, text, sizeof text) || !find_folder(call->started, folder) ||
         asprintf(&started, "%s/nvccache", folder) < 0)
         return 1;
-    while (words[count])
-        count++;
-    argv = calloc((size_t)count + 2, sizeof *argv);
+    count = (size_t)(call->argv + call->argc - words);
+    argv = calloc(count + 2, sizeof *argv);
     if (!argv)
         return 1;
-    argv[0] = call->argv[0];
-    argv[1] = found;
-    memcpy(argv + 2, words + 1, (size_t)count * sizeof *argv);
+    argv[1] = found; /* the first is not used */
+    memcpy(argv + 2, words + 1, count * sizeof *argv); /* with the null at the end */
     unsetenv(TRIED); /* it would mean that a tool makes this call */
-    call->started = started, call->argv = argv, call->argc = count + 1;
+    call->started = started, call->argv = argv, call->argc = (int)count + 1;
     return 1;
 }
 

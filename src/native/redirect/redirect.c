@@ -2,14 +2,12 @@
    script starts. If one of them executes an nvcc that is a compiled program, it executes the nvccache next to this
    library instead, with that nvcc as its first argument:
 
-       execve("/cuda/bin/nvcc", {"nvcc", "-c", ...})  ->  execve(".../nvccache", {CALLED_BY_SCRIPT, "/cuda/bin/nvcc", "-c", ...})
+       execve("/cuda/bin/nvcc", {"nvcc", "-c", ...})  ->  execve(".../nvccache", {"nvccache", "/cuda/bin/nvcc", "-c", ...})
 
    All other programs are executed unchanged; so is nvcc if nvccache cannot be executed. Nothing is allocated, since a
    child of vfork shares its parent's memory. */
 
 #include "../observer/real.c"
-
-#include "redirect.h"
 
 #include <alloca.h>
 #include <spawn.h>
@@ -122,7 +120,7 @@ static size_t count_of(char *const *words)
     const char *nvcc = nvcc_of(path, words, variables); \
     size_t size = nvcc ? count_of(words) * sizeof *words : 0; \
     char **changed = alloca(size + 2 * sizeof *words); \
-    changed[0] = CALLED_BY_SCRIPT; \
+    changed[0] = "nvccache"; \
     changed[1] = (char *)(uintptr_t)nvcc; \
     if (nvcc) \
         memcpy(changed + 2, words + 1, size); /* with the NULL at the end */

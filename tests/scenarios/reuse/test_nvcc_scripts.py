@@ -56,6 +56,10 @@ SCRIPTS = {
     "nvccache itself, by its name": Script(
         'PATH="{work}/masquerade:{folder}:$PATH" exec nvcc "$@"', outcomes=({"direct_hit": 1},) * 2
     ),
+    "two scripts that find each other": Script(
+        'PATH="{work}/masquerade:{work}/bin:{work}/second:{folder}:$PATH" exec nvcc "$@"',
+        outcomes=({"direct_hit": 1},) * 2,
+    ),
     # nvcc would look for its toolkit by this name.
     "another argv[0]": Script(
         'exec -a "{work}/a.cu" "{nvcc}" "$@"', "#!/bin/bash", b"No such file", NOT_COUNTED
@@ -75,6 +79,7 @@ def use(workspace: Workspace, which: Script) -> None:
     workspace.write("site/site.h", "#define VALUE 2\n")
     workspace.write("elsewhere/a.cu", SOURCE.replace("VALUE 0", "VALUE 3"))
     script(f'exec "{real}" "$@"', "inner/nvcc")(workspace)
+    script('exec nvcc "$@"', "second/nvcc")(workspace)
     (workspace.directory / "masquerade").mkdir()
     (workspace.directory / "masquerade/nvcc").symlink_to(launcher_of_tree())
     text = which.text.format(nvcc=real, folder=Path(real).parent, work=work)
@@ -108,6 +113,7 @@ def compiled(workspace: Workspace, *, cached: bool) -> tuple[object, dict[str, i
     "another directory",
     "a name on PATH",
     "nvccache itself, by its name",
+    "two scripts that find each other",
     "another argv[0]",
     "a shell that is linked statically",
 )
@@ -124,7 +130,17 @@ def test_an_nvcc_script_gives_its_own_result_and_hits_where_it_can_be_observed(
     source.write_text(BAD)
     (workspace.directory / "elsewhere/a.cu").write_text(BAD)
     expected, _ = compiled(workspace, cached=False)
-    assert compiled(workspace, cached=True)[0] == expected
+    shown, counts = compiled(workspace, cached=True)
+    assert (shown, bool(counts)) == (expected, bool(SCRIPTS[which].outcomes[1]))
+
+
+@pytest.mark.parametrize("which", ["a script", "a compiled nvcc"])
+def test_a_call_within_another_call_runs_nvcc_and_counts_nothing(workspace: Workspace, which: str) -> None:
+    if which == "a script":
+        use(workspace, SCRIPTS["exec"])
+    workspace.write("a.cu", SOURCE)
+    workspace.environ["_NVCCACHE_TRIED"] = "/other/nvcc"
+    assert compiled(workspace, cached=True) == compiled(workspace, cached=False)
 
 
 def test_an_nvcc_script_on_path_is_found_through_the_shim(workspace: Workspace) -> None:
