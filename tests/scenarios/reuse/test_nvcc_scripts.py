@@ -143,6 +143,16 @@ def test_a_call_within_another_call_runs_nvcc_and_counts_nothing(workspace: Work
     assert compiled(workspace, cached=True) == compiled(workspace, cached=False)
 
 
+@pytest.mark.parametrize(("name", "disabled", "status"), [("nvcc", "", 9), ("nvcc", "1", 0), ("gcc", "", 0)])
+def test_nothing_is_preloaded_into_a_script_if_disabled_or_another_compiler(
+    workspace: Workspace, name: str, disabled: str, status: int
+) -> None:
+    script("grep -qz redirect.so /proc/self/environ && exit 9; exit 0", f"bin/{name}")(workspace)
+    workspace.nvcc = f"{workspace.directory}/bin/{name}"
+    workspace.environ["NVCCACHE_DISABLE"] = disabled
+    assert workspace.cached("-c", "a.cu").status == status
+
+
 def test_an_nvcc_script_on_path_is_found_through_the_shim(workspace: Workspace) -> None:
     use(workspace, SCRIPTS["another script"])
     workspace.write("a.cu", SOURCE)
