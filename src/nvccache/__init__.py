@@ -8,8 +8,8 @@ _SYSTEMS = {"win32": "Windows", "darwin": "macOS", "cygwin": "Cygwin"}
 
 
 def require_linux() -> None:
-    """Exit with a message before an import fails: Windows has no fcntl, macOS no /proc."""
-    system: str = sys.platform  # annotated, or a type checker would narrow it to its own platform
+    """Exit with a message where nvccache cannot run: Windows has no fcntl, macOS has no /proc."""
+    system: str = sys.platform  # `str` keeps type checkers from assuming one platform
     if system == "linux":
         return
     lines = [f"nvccache: runs only on Linux, not on {_SYSTEMS.get(system, system)}"]

@@ -1,10 +1,10 @@
-"""`python -m nvccache`: the same as the `nvccache` executable; isolated only if Python is given -I."""
+"""`python -m nvccache` does what the executable `nvccache` does, but isolates Python only with `-I`."""
 
 import os
 import sys
 
 if __name__ == "__main__" and not sys.flags.isolated:
-    # Python puts the working directory first, where a checkout may have a `signal.py`.
+    # Python looks for modules in the working directory first, but a checkout may have a `signal.py`.
     try:
         if sys.path[0] == os.getcwd():
             del sys.path[0]

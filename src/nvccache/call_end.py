@@ -1,6 +1,6 @@
-"""The end of a call: writes its output, and its event to the event log. `began` is by the monotonic clock.
+"""Ends a call: writes the call's output, and appends its event to the event log.
 
-Part of the hot path. Does not know how the result was obtained.
+Part of the hot path. Does not know how the result was obtained. `began` is a time of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 _INPUTS = tuple(".cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir".split())
-# The values of these are not inputs, and may be secrets.
+# What follows one of these is not an input, and may be a secret.
 _NOT_BEFORE_INPUTS = ("-o", "--output-file", "-D", "--define-macro")
 
 
 def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
-    """Report a direct hit and exit; returns only if the output of a query could not be written."""
+    """Report a direct hit and exit. Returns only if a query's output cannot be written."""
     result = answer.result
     if answer.is_of_query and not write_output(result.stdout, result.stderr, is_query=True):
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
@@ -44,7 +44,7 @@ def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse |
 
 
 def write_output(stdout: bytes, stderr: bytes, is_query: bool) -> bool:
-    """Write the output of a call; False if that failed for a query: nvcc then runs, and reports why."""
+    """Write a call's output. False if a query's output cannot be written: nvcc must then run, and say why."""
     if is_query and stdout:
         from nvccache.machine import streams
 
@@ -59,14 +59,14 @@ def write_output(stdout: bytes, stderr: bytes, is_query: bool) -> bool:
 
 
 def write(descriptor: int, content: bytes) -> bool:
-    """Write everything; False if that failed."""
+    """Write all of `content`; returns False if that fails."""
     while content:
         try:
             content = content[os.write(descriptor, content) :]
         except BlockingIOError:
             time.sleep(0.001)
         except OSError:
-            return False  # the reader has exited; when it compiles, nvcc ignores that, too
+            return False  # most likely the reader has exited, which nvcc ignores, too, when it compiles
     return True
 
 
@@ -84,11 +84,11 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
     for stage in event.stages:
         stage.start = max(0.0, stage.start - began)
     event.tool_saved = report.tool_saved
-    if event.stages:  # else nvcc answered a query
-        import resource  # not for direct hits; `os.times` counts in steps of 10 ms
+    if event.stages:  # without stages, nvcc answered a query
+        import resource  # here, since direct hits do not need it; `os.times` counts in steps of 10 ms
 
         usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        used = sum(usage.ru_utime + usage.ru_stime for usage in usages)  # the dry run included
+        used = sum(usage.ru_utime + usage.ru_stime for usage in usages)  # including the dry run
         tools = sum(stage.cpu for stage in event.stages if stage.where == event_line.LOCAL)
         event.overhead = max(0.0, used - tools)
     return event
@@ -106,7 +106,7 @@ def record_bypass(config: Config, reason: str, detail: str, arguments: list[str]
 
 
 def _product_named_in(arguments: list[str]) -> str:
-    """The value of -o, for `nvccache explain`; a guess, since the arguments were not parsed."""
+    """The value of -o, by which `nvccache explain` finds a call; a guess, since no arguments are parsed."""
     for index, argument in enumerate(arguments[:-1]):
         if argument in ("-o", "--output-file"):
             return os.path.abspath(arguments[index + 1])
@@ -114,7 +114,7 @@ def _product_named_in(arguments: list[str]) -> str:
 
 
 def _sources_named_in(arguments: list[str]) -> list[str]:
-    """The arguments that look like inputs: again a guess."""
+    """The arguments that look like inputs; a guess, as the arguments are not parsed."""
     pairs = zip(arguments, ["", *arguments], strict=False)
     named = [each for each, before in pairs if each[:1] != "-" and before not in _NOT_BEFORE_INPUTS]
     return [each for each in named if each.endswith(_INPUTS)]

@@ -1,7 +1,7 @@
 """The commands of `nvccache`. Only they and report/command.py import click.
 
-Importing this package loads nothing else: the shim looks up each name in COMMANDS before it searches for a
-compiler of that name. To add one: docs/development/extending.md.
+Importing this package loads no command, so that it is fast: for every `nvccache NAME ...`, the shim looks up
+NAME in COMMANDS before it searches for a compiler. docs/development/extending.md says how to add a command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `nvccache ARGUMENTS`, by default those of the process; returns the exit status."""
+    """Run `nvccache ARGUMENTS`, by default with this process's arguments; returns the exit status."""
     try:
         from nvccache.cli import group
 

@@ -15,7 +15,7 @@ from nvccache.cli.output import format_count, format_seconds
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import Event
 
-Figures = Mapping[str, Any]  # a document of `--json`: docs/reference/json.md
+Figures = Mapping[str, Any]  # an object in the form of docs/reference/json.md
 HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 UNCHANGED = "no input has changed"
 _MOST_CAUSES = 4
@@ -38,7 +38,7 @@ def summarize(calls: Sequence[Event]) -> Figures:
 
 
 def causes(calls: Sequence[Event]) -> list[dict[str, Any]]:
-    """Why the compiles of a build had their outcomes, the costliest cause first, each with its objects."""
+    """Why a build's compiles had their outcomes: the causes, the costliest first, each with its objects."""
     groups: dict[str, dict[str, Any]] = {}
     for call in filter(events.is_compile, calls):
         group = groups.setdefault(
@@ -65,7 +65,7 @@ def cause_of(call: Event) -> str:
 
 
 def headline(calls: Sequence[Event], is_with_cause: bool = True) -> str:
-    """`4 compiles in 8.40 s, 54 % of compiler time reused; `sm_100` was added`."""
+    """A line such as `4 compiles in 8.40 s, 54 % of compiler time reused; `sm_100` was added`."""
     if not calls:
         return "no compile is recorded"
     build, found = summarize(calls), causes(calls)
@@ -79,7 +79,7 @@ def headline(calls: Sequence[Event], is_with_cause: bool = True) -> str:
 
 
 def cause_lines(calls: Sequence[Event]) -> list[str]:
-    """`3 objects: `common.h` changed`, for each of the first causes."""
+    """A line such as `3 objects: `common.h` changed` for each of the costliest causes."""
     found = causes(calls)
     shown = found if len(found) <= _MOST_CAUSES else found[: _MOST_CAUSES - 1]
     lines = [f"{format_count(len(each['objects']), 'object')}: {relative(each['cause'])}" for each in shown]
@@ -90,12 +90,12 @@ def cause_lines(calls: Sequence[Event]) -> list[str]:
 
 
 def reused(figures: Figures) -> str:
-    """`54 % of compiler time reused`."""
+    """A clause such as `54 % of compiler time reused`."""
     return f"{share(figures)} of compiler time reused"
 
 
 def share(figures: Figures) -> str:
-    """The reused share of compiler time; 0 and 100 % only if they are exact."""
+    """The reused share of compiler time in percent, never rounded to 0 or 100 %."""
     saved, spent = figures["seconds_saved"], figures["seconds_spent"]
     percent = round(100 * saved / (saved + spent)) if saved + spent else 0
     return f"{min(max(percent, int(saved > 0)), 100 - int(spent > 0))} %"

@@ -1,8 +1,8 @@
 """The checks of `nvccache doctor` for the cache directory: can a compile store, lock and count there?
 
-A probe is written and removed. A foreign directory is left alone. With `--check-files`, every record and blob
-of this version is compared with its sums; a compile checks only what it uses, and replaces what is damaged.
-docs/how-to/shared-cache.md says how caches are shared.
+The checks write and remove a file, but write nothing into a directory that is not a cache of nvccache. With
+`--check-files`, they compare every record and blob with its checksum. A compile checks only the files that it
+uses, and replaces damaged ones. docs/how-to/shared-cache.md says how users share a cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAKE_ROOM = "make room on the cache's file system, or set a smaller `max_size` 
 
 
 def check_cache(settings: Config) -> Iterator[Finding]:
-    """The cache directory and each part of it."""
+    """Findings about the cache directory and each part of it."""
     root = settings.dir
     for name in ("disable", "readonly", "recache"):
         if getattr(settings, name):
@@ -52,7 +52,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         for name in (".", "tmp", "journal", "locks", *store.BUCKETS):
             part = os.path.normpath(f"{root}/{name}")
             _check_part(top, name, part)
-        part, probe = root, f"tmp/{os.urandom(16).hex()}"  # a name that `clean` removes
+        part, probe = root, f"tmp/{os.urandom(16).hex()}"  # `nvccache clean` removes a file of such a name
         top.write(probe, b"probe")
         top.unlink(probe)
     except OSError as error:
@@ -69,7 +69,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
 
 
 def _check_part(top: Directory, name: str, path: str) -> None:
-    """Raises OSError if a part of the cache exists but cannot be written to."""
+    """Raise OSError if a part of the cache exists but cannot be written to."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(top.status(name).st_mode):
             raise OSError(errno.ENOTDIR, "it is not a directory, or a symbolic link to one")
@@ -94,7 +94,9 @@ def check_files(settings: Config) -> Iterator[Finding]:
         for file in eviction.entries(cache.directory):
             if file.path.partition("/")[0] not in store.BUCKETS:
                 continue
-            with contextlib.suppress(FileNotFoundError, PermissionError):  # removed, or another user's
+            with contextlib.suppress(
+                FileNotFoundError, PermissionError
+            ):  # the file was removed, or belongs to another user
                 if not _is_good(cache, file.path):
                     damaged.append(file.path)
                 files, size = files + 1, size + file.size
@@ -106,11 +108,11 @@ def check_files(settings: Config) -> Iterator[Finding]:
 
 
 def _is_good(cache: Store, path: str) -> bool:
-    """Whether a compile would accept a file, and its digest is right; raises FileNotFoundError."""
+    """Whether a file is undamaged and has its right name; raises FileNotFoundError and PermissionError."""
     bucket, _, name = path.split("/")
     digest = name.removesuffix(COMPRESSED)
     if path.removesuffix(COMPRESSED) != cache.name(bucket, digest):
-        return False  # in a directory where it is never looked up
+        return False  # no compile looks for the file in this directory
     try:
         if bucket == store.BLOB:
             read = store.compressed_blob if name.endswith(COMPRESSED) else store.raw_blob
@@ -123,5 +125,5 @@ def _is_good(cache: Store, path: str) -> bool:
         return record is not None
     except (FileNotFoundError, PermissionError):
         raise
-    except (OSError, ValueError, IndexError):  # also after a read error of the disk
+    except (OSError, ValueError, IndexError):  # OSError if the disk cannot read the file
         return False

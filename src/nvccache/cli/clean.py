@@ -98,9 +98,9 @@ def _show(removed: Amount | None, root: str, dry_run: bool, as_json: bool) -> No
 
 
 def _names_of(glob: str, cache: Store) -> set[str]:
-    """The files on which calls in the event log rest, if their product or source matches.
+    """The files of the cache that answer calls in the event log whose product or source matches.
 
-    These include their outputs, without which a replay is not a hit either.
+    These include stored outputs, without which the launcher cannot replay a call.
     """
     names = set()
     for call in events.read(cache.directory):

@@ -1,7 +1,7 @@
 """`nvccache config`: shows the settings in force with their origins, and changes one in the user's file.
 
-A change replaces one line. The new text is read as a compile reads it, and must differ from the old one in
-that setting alone; otherwise the file stays as it is.
+A change replaces one line. The new text is parsed as a compile parses it. If anything but that setting then
+has another value, the file stays as it is.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
 
 
 def _replace(path: str, text: str) -> None:
-    """Replace a file at once, so that a full disk leaves the old one; its mode is kept. Raises Failure."""
+    """Replace a file in one step, so that a full disk leaves the old one. Keeps its mode; raises Failure."""
     target = os.path.realpath(path)
     new = f"{target}.{os.getpid()}"
     try:

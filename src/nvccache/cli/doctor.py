@@ -1,4 +1,4 @@
-"""`nvccache doctor`: checks what a compile needs, compiles with and without the cache, says what to do."""
+"""`nvccache doctor`: checks what a compile needs, compiles a sample, and says how to fix what is wrong."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def check_settings(settings: Config) -> Iterator[Finding]:
 
 
 def check_installation() -> Iterator[Finding]:
-    """Versions, the program behind `nvccache`, and the observer."""
+    """Findings about the versions, the program behind `nvccache`, and the observer."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     system = f"{os.uname().sysname} {os.uname().release} {os.uname().machine}"
     libc = " ".join(platform.libc_ver())
@@ -107,7 +107,7 @@ def check_installation() -> Iterator[Finding]:
 
 
 def _notes(name: str) -> tuple[str, ...]:
-    """What src/native/hatch_build.py noted about a part when it built it."""
+    """Notes of src/native/hatch_build.py about a part that it could not build."""
     path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
@@ -118,7 +118,7 @@ def _notes(name: str) -> tuple[str, ...]:
 
 
 def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -> Iterator[Finding]:
-    """Which program `nvcc` is on PATH, and whether a shim finds a compiler; `nvcc` is from find_nvcc."""
+    """Which `nvcc` is first on PATH, and whether a shim finds a compiler; the argument is from find_nvcc."""
     folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
     programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]
@@ -172,7 +172,7 @@ def check_remotes(settings: Config) -> Iterator[Finding]:
 
 
 def check_executor(settings: Config) -> Iterator[Finding]:
-    """The state of NVCCACHE_EXECUTOR, if it is set."""
+    """Whether stages can be sent to NVCCACHE_EXECUTOR, if it is set."""
     if not settings.executor:
         return
     from nvccache.remote_execution import faults, work
@@ -208,7 +208,7 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
     """Compile with nvcc, then twice through a new cache, and compare."""
     started = [launcher()] if launcher() else [sys.executable, "-m", "nvccache"]
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        # The user's settings, including those in the file, could change what the cache does.
+        # Settings of the user, in variables or the file, could change what the cache does.
         environ = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
         environ |= {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1", "XDG_CONFIG_HOME": folder}
         with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
@@ -232,7 +232,9 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
                 yield Finding(BAD, title, "cannot compile:", tuple(output.splitlines()))
                 return
             call = next(events.newest(f"{folder}/cache"), Event("nothing"))
-            if call.outcome == outcomes.BYPASS:  # nvcc puts random names into its objects
+            if (
+                call.outcome == outcomes.BYPASS
+            ):  # objects of nvcc cannot be compared: it puts random names into them
                 reason = outcomes.REASONS.get(call.reason, call.reason)
                 yield Finding(ODD, title, f"{call.outcome} in {seconds}: {reason}")
                 return

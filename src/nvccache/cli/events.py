@@ -15,7 +15,7 @@ from nvccache.plan.stages import shown_name
 from nvccache.store import events as event_log
 from nvccache.store.event_line import CACHED, Event
 
-VERSION = 6  # of the JSON form
+VERSION = 6  # of the format of `--json`
 
 
 @click.command(epilog="Example: nvccache events --json")
@@ -29,7 +29,7 @@ def events(as_json: bool) -> None:
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """One event in the documented form; `stages` holds one object per stage."""
+    """An event in the form of docs/reference/json.md; `stages` holds an object for each stage."""
     stages = [
         {
             "stage": shown_name(stage.kind, stage.architecture),
@@ -50,7 +50,7 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def _line(event: Event) -> str:
-    """`2026-11-01 09:12:03  miss  3.21 s  a.o  because `x.h` changed`."""
+    """A line such as `2026-11-01 09:12:03  miss  3.21 s  a.o  because `x.h` changed`."""
     when = output.format_time(event.started, "%Y-%m-%d %H:%M:%S")
     why = builds.cause_of(event) if event.reason or event.cause else ""
     made = event.product or " ".join(event.sources) or event.directory

@@ -1,8 +1,8 @@
-"""`nvccache explain [FILE]`: why the last build, or the last compile of FILE, ran what it ran.
+"""`nvccache explain [FILE]`: why the last build, or the last compile of FILE, was not a direct hit.
 
-FILE may be a product or a source, or the end of its path. A product with exactly this path is preferred to a
-source, and both to paths that only end with FILE; `a.o` also stands for CMake's `a.cu.o`. The newest call is
-explained.
+FILE is the path of a product or source, or the end of that path. A product with exactly this path is
+preferred to a source, and both are preferred to paths that only end with FILE. `a.o` also matches CMake's
+`a.cu.o`. Of the calls that match best, the newest is explained.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def explain(path: str | None, as_json: bool) -> None:
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
-    if path == "":  # most likely an unset variable, not a request for the last compile
+    if path == "":  # most likely from a shell variable that is not set
         raise Failure("FILE is empty")
     if path is None:
         _explain_build(list(events.read(settings.dir)) if settings.dir else [], as_json)
@@ -94,7 +94,7 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     for call in events.newest(root, os.path.splitext(name)[0]):
         is_query = call.outcome in outcomes.QUERIES
         if call.reason == "information" or (is_query and not call.sources):
-            continue  # such as `nvcc --version`
+            continue  # such as `nvcc --version`, which concerns no file
         stem, suffix = os.path.splitext(call.product)
         short = os.path.splitext(stem)[0] + suffix  # `a.o` for CMake's `a.cu.o`
         names = [(0, call.product), *((1, source) for source in sources_of(call)), (2, short)]
@@ -107,7 +107,7 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     best = matches[min(matches)]
     matched, *others = best
     call = best[matched]
-    # A later call for the same product may be a bypass, whose sources are unknown.
+    # The last call for this product may not match: the sources of a bypass are unknown.
     same = (
         each for each in events.newest(root, call.product) if call.product and each.product == call.product
     )
@@ -115,7 +115,7 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
 
 
 def _similar(root: str, typed: str) -> list[str]:
-    """The most similar names in the log."""
+    """The base names in the event log that are most similar to the typed one."""
     names: dict[str, None] = {}
     for call in filter(events.is_compile, events.newest(root)):
         names |= dict.fromkeys(map(os.path.basename, filter(None, (call.product, *call.sources))))
@@ -123,17 +123,17 @@ def _similar(root: str, typed: str) -> list[str]:
 
 
 def sources_of(call: Event) -> list[str]:
-    """The paths of a call's sources; `..` is kept, since it may follow a link."""
+    """The paths of a call's sources; `..` is not resolved, since it may follow a symbolic link."""
     return [os.path.join(call.directory, source) for source in call.sources]
 
 
 def name_of(call: Event) -> str:
-    """What to call a call: its product, else its sources or its directory."""
+    """A name for a call in output: its product, else its sources, else its directory."""
     return call.product or " ".join(map(relative_path, sources_of(call))) or call.directory
 
 
 def causes_of(call: Event) -> tuple[str, list[str]]:
-    """Why a call had its outcome, and further differences."""
+    """Why a call had its outcome, and how else it differs from the compile before."""
     cause, details = builds.cause_of(call), list(call.details)
     if call.outcome == outcomes.FAILED and call.cause not in ("", miss_reason.FIRST):
         details.insert(0, call.cause)
@@ -141,7 +141,7 @@ def causes_of(call: Event) -> tuple[str, list[str]]:
 
 
 def lines(call: Event, name: str) -> Iterator[str]:
-    """The answer, further differences, and the stages that ran."""
+    """The output: the outcome with its cause, further differences, and the stages that ran."""
     cause, details = causes_of(call)
     share = ""
     if call.outcome in (outcomes.STAGE_HIT, outcomes.PARTIAL_HIT):

@@ -1,6 +1,6 @@
 """The command line as a whole: finds, lists and completes commands, and turns errors into messages.
 
-An error is one sentence, never a traceback, even for a bug in nvccache; `NVCCACHE_STRICT=1` shows more.
+Even a bug in nvccache ends a command with one sentence; `NVCCACHE_STRICT=1` shows the traceback.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nvccache.cli import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
 from nvccache.store.directory import StoreError
 
-# Documented in docs/reference/commands.md, by docs/generate/reference.py.
+# docs/generate/reference.py writes these into docs/reference/commands.md.
 STATUSES = {
     0: "done",
     1: "the command failed, or `doctor` found something wrong",
@@ -33,9 +33,9 @@ STATUSES = {
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run one command line; returns its exit status. ^C is left to the caller."""
+    """Run one command line; returns its exit status. ^C raises KeyboardInterrupt."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # characters that the locale lacks
+        sys.stdout.reconfigure(errors="backslashreplace")  # escapes what the locale cannot encode
     try:
         commands.main(args=arguments, prog_name="nvccache", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -64,7 +64,7 @@ def in_one_sentence() -> Iterator[None]:
         raise
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            raise  # it shows our own help text
+            raise  # click then shows the help
         hint = getattr(error.ctx.command, "hint", "") if error.ctx else ""
         raise WrongUsage(error.format_message().rstrip("."), hint, error.ctx) from None
     except click.ClickException as error:
@@ -73,7 +73,7 @@ def in_one_sentence() -> Iterator[None]:
         raise Failure(str(error)) from None
     except OSError as error:
         if f"{os.sep}click{os.sep}" in traceback.extract_tb(error.__traceback__)[-1].filename:
-            raise OutputError(error) from None  # click prints help without `say`
+            raise OutputError(error) from None  # click's own printing failed, such as of help
         if error.errno == errno.ENOENT and not error.filename:
             raise Failure("the working directory was removed", "change to one that exists") from None
         name = f"`{os.fsdecode(error.filename)}`: " if error.filename else ""
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
     def __init__(self, *, modules: Mapping[str, str], hint: str, **others: Any) -> None:
         super().__init__(**others)
         self._modules = modules  # command -> its module
-        self.hint = hint  # for an unknown command or option
+        self.hint = hint  # shown after an unknown command or option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._modules)
@@ -107,7 +107,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command named by the first argument, which may be a compiler during completion."""
+        """The command that the first argument names; during completion, that may be a compiler."""
         word = args[0]
         if word in self._modules or word[:1] == "-" or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -116,7 +116,7 @@ class LazyGroup(click.Group):
 
 
 class AllCommands(LazyGroup):
-    """The commands of `nvccache` itself. A compiler may be given instead of one."""
+    """The commands of `nvccache`; a compiler may stand in place of a command."""
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, "NVCC ARGS...")

@@ -1,7 +1,7 @@
 """`nvccache install DIR`, and facts about this installation.
 
-The `nvcc` shim is a symbolic link to the launcher, which does the same under both names: it starts Python
-isolated, handles ^C until then, and runs the real nvcc if Python or nvccache cannot be used.
+The `nvcc` shim is a symbolic link to the launcher `nvccache`. Under both names, the launcher starts Python
+isolated, and runs the real nvcc if Python cannot start or nvccache cannot be loaded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def install(folder: str, as_json: bool) -> None:
         os.makedirs(folder, exist_ok=True)
         fresh = f"{path}.{os.getpid()}"
         os.symlink(program, fresh)
-        os.replace(fresh, path)  # in one step: a build may be running it
+        os.replace(fresh, path)  # in one step, since a build may be using it
     except OSError as error:
         raise Failure(f"cannot write `{path}`: {error.strerror}") from None
     if as_json:
@@ -52,7 +52,7 @@ def install(folder: str, as_json: bool) -> None:
 
 
 def launcher() -> str:
-    """The path of the `nvccache` that was started, or of the one next to this Python; may be empty."""
+    """The `nvccache` that was started, or else the one next to this Python; empty if there is none."""
     next_to_python = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "nvccache")
     for program in (os.path.abspath(sys.argv[0]), next_to_python):
         if os.path.basename(program) == "nvccache" and is_program(program):
@@ -61,19 +61,19 @@ def launcher() -> str:
 
 
 def install_command(extra: str) -> str:
-    """The command that adds the packages of one of nvccache's extras to the environment of this nvccache."""
+    """The pip command that installs the packages of an extra, such as `remote`, for this nvccache."""
     from importlib import metadata  # slow to import
 
     try:
         lines = metadata.requires("nvccache") or []
-    except metadata.PackageNotFoundError:  # run from its sources
+    except metadata.PackageNotFoundError:  # nvccache runs from its sources
         lines = []
     packages = [line.split(";")[0] for line in lines if line.endswith(f"; extra == '{extra}'")]
     return shlex.join([sys.executable, "-m", "pip", "install", *(packages or [f"nvccache[{extra}]"])])
 
 
 def version() -> dict[str, str]:
-    """The version; and the commit, machine and C library, which the build hook noted: may be empty."""
+    """The version, and a text with the commit, machine and C library of the build, which may be empty."""
     try:
         with open(os.path.join(os.path.dirname(observer.LIBRARY), "build"), encoding="utf-8") as stream:
             return {"version": __version__, "build": stream.read()}

@@ -1,8 +1,8 @@
 """The output of commands: prints lines, with control characters escaped.
 
 No other module writes to a command's streams, since printed text may come from untrusted records, file names
-and variables. Formats sizes and times, and parses `--since`. Text is coloured on terminals; JSON is for
-scripts. If output cannot be written, the command ends with one sentence, see `OutputError`.
+and variables. Formats sizes and times, and parses options such as `--since`. Text is coloured on terminals;
+JSON is for scripts. If output cannot be written, OutputError ends the command with one sentence.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import click
 from nvccache.config import ConfigError, parse_size
 from nvccache.log import printable
 
-Part = str | tuple[str, str]  # of a line: text, or (text, colour)
+Part = str | tuple[str, str]  # a part of a line: text, or (text, colour)
 
 GREEN, YELLOW, RED = "green", "yellow", "red"
-GOOD, ODD, BAD = "ok", "note", "bad"  # states of what `doctor` finds
+GOOD, ODD, BAD = "ok", "note", "bad"  # states of a Finding
 _COLOURS = {GOOD: GREEN, ODD: YELLOW, BAD: RED}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
@@ -103,7 +103,7 @@ def warn(*lines: str) -> None:
 
 
 def _warn(*parts: Part) -> None:
-    with contextlib.suppress(OSError):  # there is nowhere else to report it
+    with contextlib.suppress(OSError):  # a message that stderr does not take is lost
         _echo(*parts, err=True)
 
 
@@ -118,7 +118,7 @@ def _echo(*parts: Part, err: bool = False) -> None:
 
 
 def wrapped(line: str) -> list[str]:
-    """On a terminal, the line split into lines of at most 80 columns; unchanged for grep and the like."""
+    """On a terminal, the line wrapped at 80 columns or less; elsewhere, such as for grep, the whole line."""
     if not (width := _width()):
         return [line]
     wrapper = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False)
@@ -135,7 +135,7 @@ def write_file(path: str, text: str) -> None:
     try:
         with click.open_file(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
-    except (OSError, RuntimeError) as error:  # RuntimeError: from click, for a closed stream
+    except (OSError, RuntimeError) as error:  # click raises RuntimeError for a closed stream
         raise write_failure(path, error) from None
 
 
@@ -151,7 +151,7 @@ class Finding:
     topic: str
     text: str
     details: tuple[str, ...] = ()  # lines
-    fix: tuple[str, ...] = ()  # command lines, any one of which fixes it
+    fix: tuple[str, ...] = ()  # command lines, each of which fixes it
 
 
 def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
@@ -164,7 +164,7 @@ def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
         head = f"{finding.state:<5}", _COLOURS[finding.state]
         say_parts(head, f" {finding.topic:<14} {finding.text}")
         lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.fix)]
-        # Only the first line begins with a state; the others may quote any text, and are indented.
+        # Further lines may quote any text; indented, none of them looks like the first line of a finding.
         say(*[" " * 21 + line for line in lines])
     is_bad = any(finding.state == BAD for finding in found)
     if as_json:
@@ -181,7 +181,7 @@ _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def size_option(_: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option that takes a size such as `10G`: its bytes."""
+    """Callback of an option that takes a size such as `10G`; returns bytes."""
     try:
         size = None if value is None else parse_size(value)
     except ConfigError as error:
@@ -192,7 +192,7 @@ def size_option(_: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def age_option(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Callback of an option that takes a duration such as `30d`: its seconds."""
+    """Callback of an option that takes a duration such as `30d`; returns seconds."""
     if value is None:
         return None
     seconds = _seconds_of(value)
@@ -202,7 +202,7 @@ def age_option(_: click.Context, param: click.Parameter, value: str | None) -> f
 
 
 def since_option(_: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
-    """Callback of the option: a Unix time, LAST_BUILD, or None for all calls."""
+    """Callback of `--since`; returns a Unix time, LAST_BUILD, or None for all calls."""
     if value in (None, _ALL, LAST_BUILD):
         return None if value == _ALL else value
     seconds = _seconds_of(value)
@@ -221,7 +221,7 @@ def _seconds_of(age: str) -> float | None:
 
 
 def format_size(size: int) -> str:
-    """`1536` -> `1.5 KiB`."""
+    """Bytes as a text: `1536` -> `1.5 KiB`."""
     if size < 1024:
         return f"{size} bytes" if size != 1 else "1 byte"
     amount = float(size)
@@ -233,7 +233,7 @@ def format_size(size: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """`0.0123` -> `12 ms`, `3.14159` -> `3.14 s`, `7384.0` -> `2 h 3 min`."""
+    """A duration as a text: `0.0123` -> `12 ms`, `3.14159` -> `3.14 s`, `7384.0` -> `2 h 3 min`."""
     if seconds < 0.9995:
         return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
     if seconds < 60:
@@ -245,12 +245,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def relative_path(path: str) -> str:
-    """A path, relative to the working directory if it is below that."""
+    """The path, relative to the working directory if it lies below it."""
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 def format_ago(seconds: float) -> str:
-    """`63.4` -> `63 s ago`."""
+    """An age in seconds as a text: `63.4` -> `63 s ago`."""
     if seconds < 2:
         return "just now"
     if seconds < 86400:
@@ -263,7 +263,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_time(unix_time: float, form: str = "%Y-%m-%d %H:%M") -> str:
-    """`2026-11-01 09:12`, in local time."""
+    """A time as a text in local time, by default such as `2026-11-01 09:12`."""
     try:
         return datetime.fromtimestamp(unix_time).strftime(form)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""`nvccache remote status` and `push`: whether remotes can be used, and sending what is queued for them."""
+"""`nvccache remote status` checks whether remotes can be used; `push` sends what is queued for them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from nvccache.remote.service import ServiceError, connect
 from nvccache.remote_url import Remote
 from nvccache.store.directory import Directory, NoCacheError
 
-_SECONDS = 5.0  # for a response; longer than a compile waits
-_LOCK_SECONDS = 660.0  # an uploader that works ends sooner
+_SECONDS = 5.0  # timeout of each read and write; a compile's is shorter
+_LOCK_SECONDS = 660.0  # longer than an uploader runs, unless it hangs
 _PROBE = ("probe-v1", "0" * 64)  # bucket and key of the object that `status` writes
 _ADVICE = {
     "denied": "give this user access to the bucket or directory, or remove `,rw` from NVCCACHE_REMOTE",
@@ -92,7 +92,7 @@ def push(as_json: bool) -> None:
 
 
 def _settings() -> tuple[Config, Directory]:
-    """The settings, which name a remote, and the cache directory; raises Failure."""
+    """The settings and the cache directory; raises Failure if no remote or no directory is set."""
     settings = our_settings.load()
     if not settings.remote:
         raise Failure("no remote is set", "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`")
@@ -102,7 +102,7 @@ def _settings() -> tuple[Config, Directory]:
 
 
 def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]:
-    """Try what a compile needs from a remote; if it works, compiles use the remote again."""
+    """Try what a compile needs from a remote. If that works, end its outage: compiles use it again."""
     writing = OF_WRITING.format(remote.identity)
     effect, answer, fault = "cannot be used", "", None
     try:
@@ -144,14 +144,14 @@ def _fix_of(error: ServiceError) -> str:
 def _send(remote: Remote, root: Directory) -> Finding:
     """Send what is queued for a remote, and say what was sent."""
     sender = send_queued.Sender(root, remote, os.environ)
-    with contextlib.suppress(NoCacheError):  # the job compiled nothing
+    with contextlib.suppress(NoCacheError):  # there is no cache if a job compiled nothing
         lock = uploads.take_lock(root, _LOCK_SECONDS) if uploads.queued(root, remote.identity) else None
         if lock is not None:
             sender.send_pending()
             flock.release(lock)
     if sender.objects and not sender.fault:
         outages.end(OF_WRITING.format(remote.identity))
-    left = len(uploads.queued(root, remote.identity))  # not tried, because of a fault
+    left = len(uploads.queued(root, remote.identity))  # items that were not tried, because of a fault
     text = f"`{remote.shown}`: sent {format_count(sender.objects, 'object')}, {format_size(sender.bytes)}"
     text += f"; refused {sender.refused}" if sender.refused else ""
     text += f"; {left} left" if left else ""

@@ -1,4 +1,4 @@
-"""The settings of a command, and its cache.
+"""The settings and the cache as commands use them.
 
 Commands report wrong settings on standard error; compiles do not.
 """
@@ -17,14 +17,14 @@ NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
 
 
 def load() -> Config:
-    """The settings in force, for a command."""
+    """The settings in force; reports wrong ones on standard error."""
     settings = config.load(os.environ)
     warn(*log.sentences(settings))
     return settings
 
 
 def refuse_if_wrong(settings: Config, *names: str) -> None:
-    """Raises Failure if one of these is wrong: its default must not decide what is removed."""
+    """Raise Failure if one of these settings is wrong: its default must not decide what is removed."""
     for problem in settings.problems:
         if problem.setting in (*names, "file"):
             raise Failure("nothing was removed, because a setting is wrong (see above)")
@@ -45,7 +45,7 @@ def warn_if_not_counted(settings: Config) -> None:
 
 
 def change_command(settings: Config, name: str) -> str:
-    """The command line that removes a setting where it is set."""
+    """The shell command that removes a setting from the environment or the file."""
     variable = config.SETTINGS[name].variable
     return f"unset {variable}" if settings.origins[name] == variable else f"nvccache config --unset {name}"
 
@@ -69,5 +69,5 @@ class _UntouchedDirectory(Directory):
 
 
 def open_untouched(root: str) -> Store:
-    """A cache to inspect: nothing counts as used, and nothing is removed."""
+    """A cache to inspect: reading a file does not count as use, and nothing is removed."""
     return Store(_UntouchedDirectory(root), is_readonly=True)

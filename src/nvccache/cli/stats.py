@@ -53,7 +53,7 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
         else:
             say(*table(groups, by))
         return
-    last = _read_events(root, output.LAST_BUILD) if since is None else []  # before it is set to zero
+    last = _read_events(root, output.LAST_BUILD) if since is None else []  # before `--zero` resets the counts
     if since is not None or not root:
         totals = event_totals.total(_read_events(root, since), stages.counted())
     elif zero:
@@ -99,7 +99,7 @@ def outage_of_executor(settings: config.Config) -> outages.Outage | None:
 
 
 def _read_events(root: str, since: float | str | None) -> list[Event]:
-    """The selected calls that the totals include: not those before `--zero`."""
+    """The calls since a time, or of the last build, without those before the last `--zero`."""
     if not root:
         return []
     found = list(events.read(root, since if isinstance(since, float) else 0.0))
@@ -107,7 +107,7 @@ def _read_events(root: str, since: float | str | None) -> list[Event]:
 
 
 def _groups(found: Iterable[Event], by: str) -> list[Figures]:
-    """The totals of each group, the slowest first: of calls or, by architecture, of stages."""
+    """The totals of each group of calls (by architecture: of stages), the slowest group first."""
     groups: dict[str, list[Event]] = {}
     for event in found:
         for name, counted in _named(event, by):
@@ -117,7 +117,7 @@ def _groups(found: Iterable[Event], by: str) -> list[Figures]:
 
 
 def _named(event: Event, by: str) -> Iterator[tuple[str, Event]]:
-    """The groups that a call belongs to, each with an event to count: by architecture, one per stage."""
+    """Each group that a call belongs to, with the event to count: the call, or one of its stages."""
     if by == "source":
         for source in event.sources:
             yield os.path.normpath(os.path.join(event.directory, source)), event
@@ -137,12 +137,12 @@ def _named(event: Event, by: str) -> Iterator[tuple[str, Event]]:
                 yield stage.architecture, alone
 
 
-_MOST_KINDS = 3  # in a row of the summary
+_MOST_KINDS = 3  # that a row of the summary names
 Row = tuple[str, str, str]  # label, amount, details
 
 
 def summary(statistics: Figures, root: str, last: Sequence[Event]) -> list[str]:
-    """At most twelve lines, the last build first, without zeros."""
+    """At most twelve lines, the last build first. Rows whose count is zero are left out."""
     calls, executor, remote = statistics["calls"], statistics["executor"], statistics["remote"]
     rows = []
     for label, counts in (

@@ -1,8 +1,8 @@
 """Which options that nvcc forwards to its tools make a call uncacheable.
 
-Owns the lists of options of host compilers and device tools that write further files, read files without a
-line marker, or suppress line markers; and the option that identifies a link. From the manuals of GCC 14 and
-Clang 19. Options not listed are assumed to affect only the product and the diagnostics.
+Owns the lists of options with which host compilers and device tools write further files, read files that no
+line marker names, or leave out line markers. The lists come from the manuals of GCC 14 and Clang 19. An
+option that is not listed is assumed to affect only the product and the diagnostics.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.tokens import Argument
 
-_LINK_MARK = "-Wl,--start-group"  # which nvcc itself writes
-# Prefixes: -M covers -MD, -MF and Clang's -MJ; -d covers -dumpdir, -dumpbase and -da. From -dependencies on,
-# they are long options without their first dash.
+_LINK_MARK = "-Wl,--start-group"  # nvcc writes it into every command that links
+# Prefixes: -M covers -MD, -MF and Clang's -MJ; -d covers -dumpdir, -dumpbase and -da. The long options from
+# -dependencies on are listed without their first dash.
 _WRITES = tuple(
     """
     -M -o -d -aux-info -save-temps -fdump -fopt-info -fdiagnostics-format -fdiagnostics-add-output
@@ -27,16 +27,17 @@ _WRITES = tuple(
     -print-missing-file-dependencies -output -dump -emit -analyze
     """.split()
 )
-# They write files next to the object, but none when preprocessing; -fprofile options may also read files.
+# A compile with one of these writes files next to the object; a preprocessor does not. -fprofile may also
+# read.
 _WRITES_BESIDE_OBJECT = (
     "-coverage",
     "-ftest-coverage",
-    "-fprofile",  # .gcno files, and the names of .gcda files
+    "-fprofile",  # writes .gcno files, and names .gcda files in the object
     "-gsplit-dwarf",
     "-fstack-usage",
     "-fcallgraph-info",
 )
-# Options whose files have known names: the object's, with another suffix.
+# Options whose files have the object's name, with another suffix.
 _SIDE_FILES = {
     "-gsplit-dwarf": ".dwo",
     "--coverage": ".gcno",
@@ -72,7 +73,7 @@ _DEVICE_SHORT = ("-ias", "-olto", "-optf", "-X", "-L", "-o", "-V", "-h")
 
 
 def host_argv(arguments: Sequence[Argument], forwarded: Sequence[str]) -> tuple[str, ...] | None:
-    """The user's part of the host compiler's argv; None if the shell would expand it.
+    """The user's options in the host compiler's argv; None if the shell would expand one.
 
     nvcc copies the elements of -Xcompiler, then forwarded tokens, into the shell command as they are.
     """
@@ -96,7 +97,7 @@ def uncacheable_host_option(argv: Sequence[str]) -> tuple[str, str] | None:
             reason = _reason(option, via == "-Xassembler") if via else None
             via = "" if via else option
         elif option.startswith("-Wl,"):
-            continue  # for the host link only
+            continue  # affects only the host link
         elif option.startswith(("-Wp,", "-Wa,")):
             checked = (_reason(part, option[2] == "a") for part in option[4:].split(","))
             reason = next((reason for reason in checked if reason), None)
@@ -144,7 +145,7 @@ def _reason(option: str, assembler: bool) -> str | None:
 
 
 def uncacheable_device_option(arguments: Sequence[Argument]) -> str | None:
-    """The first option that names a file for a device tool, or makes it print about itself, if any."""
+    """The first option that names a file for a device tool, or makes it print facts about itself; or None."""
     for name in _DEVICE_TOOLS:
         elements = values(arguments, name)
         if isinstance(elements, UnknownOption):

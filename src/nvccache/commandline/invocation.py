@@ -1,8 +1,8 @@
 """Parses nvcc's arguments and environment into an Invocation or a Bypass.
 
-Decides from their arguments alone which calls bypass the cache. Does not construct commands: stages come from
-nvcc's own dry run of the same arguments. How options of one phase combine was learnt from `nvcc --dryrun` of
-CUDA 11.2 to 13.5.
+Decides which calls bypass the cache because of their arguments. Constructs no commands, since stages come
+from nvcc's own dry run of the same arguments. How nvcc combines options such as `-c -ptx` was found by `nvcc
+--dryrun` of CUDA 11.2 to 13.5.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Highest first: with `-c -ptx` nvcc writes PTX, with `-cubin -ptx` too, with `-dc -cuda` a .cu.cpp.ii.
+# A mode overrides later ones: with `-c -ptx` or `-cubin -ptx` nvcc writes PTX, with `-dc -cuda` a .cu.cpp.ii.
 MODES = tuple(
     """
     ltoir optix-ir tilebc tilecubin tilefatbin ptx cubin fatbin cuda device-c device-w compile
     """.split()
 )
-LINKS = ("device-link", "link")  # modes of calls without any of these
-# Calls that compile nothing. Each mode is also a bypass reason (outcomes.REASONS). Highest first: with
-# `--version -M` nvcc prints its version, with `-M -E` the dependencies.
+LINKS = ("device-link", "link")  # modes of calls with none of these options
+# Modes of calls that compile nothing, with their options; each mode is also a bypass reason
+# (outcomes.REASONS). An option overrides later ones: with `--version -M` nvcc prints its version, with `-M
+# -E` the dependencies.
 QUERY_OPTIONS = {
     "information": ("version", "help", "list-gpu-code", "list-gpu-arch"),
     "preprocess_only": ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies"),
@@ -54,11 +55,12 @@ DEPENDENCY_OPTIONS = (
     "generate-nonsystem-dependencies-with-compile",
 )
 _DEPENDENCIES = (*DEPENDENCY_OPTIONS, "generate-dependencies", "generate-nonsystem-dependencies")
-_OF_LINKS = frozenset({"cubin", "fatbin"})  # modes that combine with -dlink; other modes override it
+_OF_LINKS = frozenset({"cubin", "fatbin"})  # modes that combine with -dlink; other modes override -dlink
 
-# Reason -> its options; the most specific reason first.
+# Bypass reason -> the options that cause it; the most specific reason first.
 _BYPASSING = (
-    # A dry run prints unique names of temporary files, as its caller may run the commands: never replay it.
+    # A dry run prints unique names of temporary files, since its caller may run the commands: never replay
+    # it.
     ("information", ("dryrun",)),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
@@ -72,17 +74,17 @@ _LATE_BYPASSING = (
     ("device_tool_files", ("apply-controls",)),
 )
 
-# Their content may differ when read again.
+# Files whose content may differ when they are read again.
 _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-# They affect how nvcc runs, not its product, but scramble its dry run or break it (CUDA 12.4).
+# Options that do not change the product, but scramble or break a dry run (CUDA 12.4): it runs without them.
 _REMOVED = frozenset(["jobserver", "threads"])
 _MAX_OPTION_FILE = 1 << 20
 _MOST_LINKS = 40  # of the kernel
-_SHELL_SPECIAL = '$`\\"\n'  # within double quotes, in which nvcc puts file names
+_SHELL_SPECIAL = '$`\\"\n'  # within the double quotes that nvcc puts around file names
 
 
 class Bypass:
-    """The real nvcc runs the call."""
+    """The decision that the real nvcc runs the call."""
 
     __slots__ = ("detail", "reason")
 
@@ -97,10 +99,10 @@ class Bypass:
 class Dependencies:
     """The depfile of -MD or -MMD."""
 
-    targets: tuple[str, ...]  # the last -MT, verbatim, if any; nvcc prefixes -odir
-    output: str  # the last -MF, or empty
+    targets: tuple[str, ...]  # the value of the last -MT, if any; nvcc puts -odir before it
+    output: str  # the value of the last -MF, or empty
     phony: bool  # -MP
-    omit_system: bool  # -MMD, even with -MD
+    omit_system: bool  # whether -MMD is given, even if -MD is, too
 
     def __init__(self, arguments: Sequence[Argument], options: frozenset[str]) -> None:
         target = last_value(arguments, "dependency-target-name")
@@ -116,13 +118,13 @@ class Invocation:
     arguments: tuple[Argument, ...]  # all, including those of variables and option files, in nvcc's order
     mode: str  # one of MODES, LINKS or QUERIES
     inputs: tuple[str, ...]
-    output: str  # -o as typed, or empty; of a query, the file that it writes
-    output_directory: str  # -odir as typed, or empty
-    options: frozenset[str]  # canonical names, without those set to false
+    output: str  # the value of -o as typed, or empty; for a query, the file that it writes
+    output_directory: str  # the value of -odir as typed, or empty
+    options: frozenset[str]  # canonical names of the given options, except those set to `false`
     option_files: tuple[str, ...]  # of --options-file
-    host_flags: tuple[str, ...]  # from -Xcompiler and forwarding
+    host_flags: tuple[str, ...]  # options for the host compiler, from -Xcompiler or forwarded
     dryrun_arguments: tuple[str, ...]  # for `nvcc --dryrun`
-    threads: int  # the value of -t; 0 if it is not given, and for "as many as there are CPUs"
+    threads: int  # the value of -t; 0 if it is not given, or if it asks for one thread per CPU
     dependencies: Dependencies | None
 
     @property
@@ -134,13 +136,13 @@ class _CommandLine:
     """All arguments of a call."""
 
     def __init__(self) -> None:
-        self.arguments: list[Argument] = []  # as nvcc expands variables and option files
+        self.arguments: list[Argument] = []  # including those of variables and option files
         self.option_files: list[str] = []
-        self.typed: list[Argument] = []  # those that are not from a variable or a file
+        self.typed: list[Argument] = []  # only those of the command line itself
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | Bypass:
-    """`arguments` are argv[1:]."""
+    """Parse a call; `arguments` are argv[1:]."""
     line = _collect(arguments, environ)
     if isinstance(line, Bypass):
         return line
@@ -225,7 +227,7 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _CommandLi
 
 
 def _expand(argument: Argument, line: _CommandLine) -> Bypass | None:
-    """Append the content of option files, as nvcc expands them."""
+    """Append the arguments in option files, where nvcc would insert them."""
     paths = split_list(argument.value or "", escapes=False)
     if not paths or '"' in (argument.value or ""):
         return Bypass("unreadable_option_file", argument.tokens[0])
@@ -275,7 +277,7 @@ def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozen
 
 def _environment(environ: Mapping[str, str]) -> Bypass | None:
     for variable in environment.OF_SIDE_OUTPUTS:
-        if variable in environ:  # GCC uses some of them even if they are empty
+        if variable in environ:  # even if it is empty, since GCC uses some of them then, too
             return Bypass("environment_side_output", variable)
     return None
 
@@ -285,15 +287,15 @@ def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
     if "device-link" in options and _OF_LINKS.issuperset(modes):
         return "device-link"
     if modes == ["ltoir"] and any(argument.tokens == ("-ltoir",) for argument in arguments):
-        return "link"  # before CUDA 13, this is `-l toir`, and the call links
+        return "link"  # CUDA before 13 reads this as `-l toir`, so that the call links
     return modes[0] if modes else "link"
 
 
 def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
-    """Bypass for paths of streams and devices; `may_discard`: an output may be the null device."""
+    """Bypass if a path is a stream or device; with `may_discard`, an output may be /dev/null."""
     for path in _read(arguments):
         if _is_stream(path):
-            return Bypass("standard_input", path)  # could not be read again for the real nvcc
+            return Bypass("standard_input", path)  # the real nvcc could not read it again after us
     for name in ("output-file", "dependency-output"):
         value = last_value(arguments, name)
         if value == os.devnull and may_discard:
@@ -309,7 +311,9 @@ def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
     for argument in arguments:
         for token in argument.tokens:
             if any(name in token for name in _DESCRIPTOR_PATHS):
-                return Bypass("standard_input", token)  # several passes would read it, which works only once
+                return Bypass(
+                    "standard_input", token
+                )  # several passes would read it, but it can be read only once
     return None
 
 
@@ -372,14 +376,14 @@ def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) 
 
 
 def _check_removable(line: _CommandLine, environ: Mapping[str, str]) -> Bypass | None:
-    """Bypass for options that a dry run must not have, but whose removal would change nvcc's messages."""
+    """Bypass for an option that a dry run must not have, but whose removal would change nvcc's messages."""
     removed = [argument for argument in line.arguments if argument.name in _REMOVED]
     if len(removed) != sum(argument.name in _REMOVED for argument in line.typed):
         return Bypass("irremovable_option", "from an option file or a variable")
     threads = {argument.value or "" for argument in removed if argument.name == "threads"}
     if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
-        return Bypass("irremovable_option", "--threads")  # nvcc warns of each that differs
+        return Bypass("irremovable_option", "--threads")  # nvcc warns about different values
     jobserver = any(argument.name == "jobserver" for argument in removed)
     if jobserver and "--jobserver" not in environ.get("MAKEFLAGS", ""):
-        return Bypass("irremovable_option", "--jobserver")  # nvcc warns of it
+        return Bypass("irremovable_option", "--jobserver")  # nvcc warns that there is no jobserver
     return None

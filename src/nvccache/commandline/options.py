@@ -1,22 +1,22 @@
 """nvcc's own options: the union of `nvcc --help` of CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5.
 
 Owns names and arities only; `tokens` matches argv with them. tests/unit/commandline/test_tokens.py checks
-every documented option and its arity with the installed nvcc. Arities are nvcc's behaviour (does it print
-`argument expected after` for a last token?), not its help, which omits some values. Long names have two
-dashes and short names one; nvcc accepts no other combination.
+every documented option and its arity with the installed nvcc. The arity is what nvcc does, not what its help
+says, which omits some values: as the last token, an option that needs a value gives `argument expected
+after`. Long names have two dashes and short names one; nvcc accepts no other combination.
 """
 
 from __future__ import annotations
 
 SWITCH = "switch"  # no value, and `=value` is an error
 VALUE = "value"  # one value, after `=` or as the next token; the last occurrence wins
-OPTIONAL = "optional"  # like VALUE, but it may be left out; understood only after `=`
-LIST = "list"  # like VALUE, but repeatable and split at commas
+OPTIONAL = "optional"  # like VALUE, but the value may be left out, and must follow `=`
+LIST = "list"  # like VALUE, but every occurrence counts, and values are split at commas
 
-# Long names, each with its short name after a colon; `name:` has none, and without a colon both are alike.
-# Not in --help: aggressive-inline, fassociative-math, ffinite-math-only, fno-signed-zeros, no-device-inline,
-# restrict-in-struct, cicc-options, cudafe-options and fatbin-options. host-relocatable-link was `-r` until
-# CUDA 12; it affects only links.
+# Long names, each with its short name after a colon. `name:` has no short name; `name` alone has the same
+# one. Not in `nvcc --help`: aggressive-inline, fassociative-math, ffinite-math-only, fno-signed-zeros,
+# no-device-inline, restrict-in-struct, cicc-options, cudafe-options and fatbin-options. host-relocatable-link
+# was `-r` until CUDA 12; it affects only links.
 _SWITCHES = """
     aggressive-inline allow-unsupported-compiler augment-host-linker-script:aug-hls clean-targets:clean
     compile:c compile-as-tools-patch:astoolspatch concat cubin cuda debug:g device-c:dc device-debug:G
@@ -68,8 +68,8 @@ ALIASES = {
     "save-temps": "keep",
 }
 
-# Short options whose value may follow without `=` or blank: texts, and numbers. nvcc takes a token such as
-# `-tdump` for a number and rejects it, even if unknown options are forwarded.
+# Short options whose value, a text or a number, may follow directly, without `=` or a blank. nvcc takes
+# `-tdump` for a `-t` with a wrong number and rejects it, even if it forwards unknown options.
 GLUED_TEXT = {
     "D": "define-macro",
     "I": "include-path",
@@ -82,8 +82,8 @@ GLUED_NUMBER = {"O": "optimize", "t": "threads"}
 # Lists of paths, in which nvcc does not treat a backslash as an escape.
 PATH_LISTS = frozenset(["include-path", "library-path", "options-file", "pre-include", "system-include"])
 
-# Accepted by nvcc, absent from its help, and of unknown effect: some prefix every tool with a command, some
-# take a value. nvcc never forwards them to the host compiler.
+# Options that nvcc accepts, but its help omits, so that their effects are unknown: some put a command before
+# every tool, some take a value. nvcc never forwards them to the host compiler.
 UNSUPPORTED = frozenset(
     """
     all-prefix cicc-prefix cpp-prefix cuda-api-version cudafe-prefix dD device-compilation dump-builtins

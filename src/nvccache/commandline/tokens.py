@@ -84,7 +84,7 @@ def scan(argv: Sequence[str]) -> list[Argument] | UnknownOption:
 
 
 def _match(token: str, following: str | None) -> Argument | None:
-    """The argument that begins with this token; None if nvcc rejects it, or its versions differ."""
+    """The argument that begins with this token; None if nvcc rejects it, or versions of nvcc differ."""
     if token == "-" or not token.startswith("-"):
         return Argument(INPUT, token, (token,))
     name = SPELLINGS.get(token)
@@ -104,7 +104,7 @@ def _match(token: str, following: str | None) -> Argument | None:
     if token[1] in GLUED_NUMBER:
         number = token[2:]
         if not (number.isascii() and number.isdecimal()):
-            return None  # nvcc: `expected a number`, even where unknown options are forwarded
+            return None  # nvcc prints `expected a number`, even if it forwards unknown options
         return Argument(GLUED_NUMBER[token[1]], number, (token,))
     return Argument(FORWARDED, token, (token,))
 
@@ -114,7 +114,7 @@ def _spelled(name: str, token: str, following: str | None) -> Argument | None:
     if arity == SWITCH:
         return Argument(name, None, (token,))
     if arity == OPTIONAL or following is None:
-        return None  # nvcc: `argument expected after`; or it depends on what follows
+        return None  # nvcc prints `argument expected after`, or what it does depends on the next token
     return Argument(name, following, (token, following))
 
 
@@ -129,7 +129,7 @@ def spelled(name: str, value: str) -> str:
 
 
 def last_value(arguments: Iterable[Argument], name: str) -> str | None:
-    """The last value: nvcc warns about an option that is given again, and uses the last value."""
+    """The last value of an option: if it is given again, nvcc prints a warning and uses the last value."""
     value = None
     for argument in arguments:
         if argument.name == name:
@@ -150,13 +150,13 @@ def values(arguments: Iterable[Argument], name: str) -> list[str] | UnknownOptio
 
 
 def split_list(text: str, escapes: bool = True) -> list[str] | None:
-    """The nonempty elements between commas; None if nvcc rejects the text, or its versions disagree on it.
+    """The nonempty elements between commas; None if nvcc rejects the text, or its versions differ.
 
     Double quotes protect commas; they are kept, except in paths. A backslash is removed and protects the next
     character, except in paths, where it is ordinary. Single quotes are ordinary characters.
     """
     if "[" in text or "]" in text:
-        return None  # CUDA 11.2 drops brackets and does not split within them; later, they are ordinary
+        return None  # CUDA 11.2 drops brackets and does not split within them; later versions do neither
     elements: list[str] = []
     element, quoted, escaped = "", False, False
     for character in text:
@@ -171,24 +171,24 @@ def split_list(text: str, escapes: bool = True) -> list[str] | None:
             quoted ^= character == '"'
             element += character if escapes or character != '"' else ""
     if quoted or escaped:
-        return None  # nvcc: `Stray '"' character`
+        return None  # nvcc prints `Stray '"' character`
     return [piece for piece in [*elements, element] if piece]
 
 
 def split_variable(text: str) -> list[str] | None:
-    """The tokens of NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS; None if ambiguous.
+    """The tokens of NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS; None if nvcc's versions split it differently.
 
-    They end only at blanks and tabs, not at other white space. Double quotes protect blanks and are kept.
+    Tokens end only at blanks and tabs, not at other white space. Double quotes protect blanks and are kept.
     In CUDA 11.2 a backslash protects a quote, in later versions it does not.
     """
     return split_quoted(text, " \t", dict.fromkeys(("", '"'), "\\"), keep_quotes=True)
 
 
 def split_file(text: str) -> list[str] | None:
-    """The tokens of an option file; None if ambiguous.
+    """The tokens of an option file; None if it is not clear how nvcc splits it.
 
-    They end at blanks, tabs and line ends. Double quotes protect blanks and are removed. There are no
-    comments. The effect of a backslash depends on what follows, and is not understood. A NUL ends the file.
+    Tokens end at blanks, tabs and line ends. Double quotes protect blanks and are removed. There are no
+    comments. A file with a backslash, whose effect varies, or with a NUL, which ends the file, gives None.
     """
     return split_quoted(text, " \t\r\n", dict.fromkeys(("", '"'), "\\\0"))
 
