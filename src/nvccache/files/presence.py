@@ -10,9 +10,14 @@ import stat
 
 from nvccache.files import keys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 # What can exist at a path. In an input record, one of these precedes each name that was looked up.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 WHOLE_STATUS = "="  # the first character of a result of `status_of`
+LIKE = "~"  # the first character of a value of `dates_of_copies`
 
 
 def state_of(path: str) -> str:
@@ -74,6 +79,24 @@ def date_and_size(path: str) -> str:
     except (OSError, ValueError):
         return ""
     return f"{path}:{int(status.st_mtime)}:{status.st_size}"
+
+
+def dates_of_copies(copies: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """For each path of a copy, LIKE and the first path with the same digest and the same date.
+
+    `copies` has paths and digests. With `#pragma once` and `#import`, gcc skips a file that is equal to one
+    that it has read, if both have the same date, in seconds. The date itself does not matter.
+    """
+    first: dict[tuple[str, int], str] = {}
+    dated = sorted((path, (digest, _date_of(path))) for path, digest in copies)
+    return [(path, LIKE + first.setdefault(key, path)) for path, key in dated]
+
+
+def _date_of(path: str) -> int:
+    try:
+        return int(os.stat(path).st_mtime)
+    except (OSError, ValueError):
+        return -1
 
 
 def status_of(path: str) -> str:

@@ -138,6 +138,9 @@ class ObservedInputs:
         self.files.put_into(record, dict.fromkeys(more, SOURCE) | kinds)
         for name, found in lists.items():
             setattr(record, name, list(found))
+        # A copy of a file that one pass has read may be a file of another pass.
+        record.dates = [row for row in record.dates if row[1][:1] != presence.LIKE]
+        record.dates += presence.dates_of_copies(_copies(record))
         record.search_path = environ.get("PATH", "") if record.sought else ""
         self.add_variables(record, {name for name, _ in record.variables}, environ)
         self.names.add_names(record, names, set(record.plain))
@@ -254,8 +257,7 @@ class _StageInputs:
             kinds[self._program] = PROGRAM
         kinds |= dict.fromkeys(self._call.present(self._searched), LIBRARY)
         self._call.files.put_into(record, kinds)
-        copies = ((path, presence.date_and_size(path)) for path in _copies(record))
-        record.dates = sorted({*record.dates, *copies})
+        record.dates = sorted({*record.dates, *presence.dates_of_copies(_copies(record))})
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError if the stage read an intermediate that is not in its key.
@@ -358,11 +360,11 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
 
 
-def _copies(record: InputRecord) -> list[str]:
-    """Sources of which there are copies: with `#pragma once`, gcc skips a copy that has the same date."""
+def _copies(record: InputRecord) -> list[tuple[str, str]]:
+    """Sources of which there are copies, with their digests."""
     read = zip(record.files, record.digests, record.kinds, record.signatures, strict=True)
     sources = [each for each in read if each[2] == SOURCE and each[3][2]]  # empty files have no effect
     inodes: dict[str, set[tuple[int, ...]]] = {}
     for _, digest, _, signature in sources:
         inodes.setdefault(digest, set()).add(signature[:2])
-    return [path for path, digest, _, _ in sources if len(inodes[digest]) > 1]
+    return [(path, digest) for path, digest, _, _ in sources if len(inodes[digest]) > 1]

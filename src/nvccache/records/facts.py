@@ -15,8 +15,10 @@ import time
 from nvccache import environment
 from nvccache.files import keys, signatures
 from nvccache.files.presence import (
+    LIKE,
     WHOLE_STATUS,
     date_and_size,
+    dates_of_copies,
     digest_of_listing,
     state_of,
     status_of,
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
 
     class Read(Protocol):
-        """The field of an input record that checks use in addition to the rows of their own kind."""
+        """The fields of an input record that checks use in addition to the rows of their own kind."""
 
         search_path: str
+        files: list[str]
+        digests: list[str]
 
     Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
 
@@ -185,7 +189,12 @@ def _listings(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Ite
 
 
 def _dates(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
-    return (Difference("redated", path) for path, date in rows if _status_now(path, date[:1]) != date)
+    copies = {path for path, date in rows if date[:1] == LIKE}
+    digests = zip(read.files, read.digests, strict=True) if copies else ()
+    likes = dict(dates_of_copies(file for file in digests if file[0] in copies))
+    for path, date in rows:
+        if (likes.get(path) if date[:1] == LIKE else _status_now(path, date[:1])) != date:
+            yield Difference("redated", path)
 
 
 def _status_now(path: str, kind: str) -> str:
@@ -240,7 +249,7 @@ FACTS = (
     Fact("plain", 1, _plain, _MOVED_CLAUSE),
     # a directory that is not a symbolic link
     Fact("dates", 2, _dates, {"redated": "the date of {} changed"}),
-    # (path, its date and size or its whole status)
+    # (path, its date and size, its whole status, or which copy of it has the same date)
     Fact("machine", 3, _machine, _MACHINE_CLAUSES),
     # (topic, subject, digest of the answer), see the topics above
 )

@@ -5,6 +5,7 @@ Every object of which a part was reused is compared with the one that plain nvcc
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def compile_in(
     source: str,
     *options: str,
     keep: Path | None = None,
+    product: str = "a.o",
     **variables: str,
 ) -> Made:
     """Compile in a build directory below a checkout, whose path replaces `{here}`.
@@ -50,7 +52,7 @@ def compile_in(
     folder = workspace.directory / directory
     folder.mkdir(parents=True, exist_ok=True)
     here = str(folder.parent)
-    words = ("-c", source, *options, "-arch=sm_80", "-MD", "-MF", "a.d", "-o", "a.o")
+    words = ("-c", source, *options, "-arch=sm_80", "-MD", "-MF", "a.d", "-o", product)
     argv = [word.replace("{here}", here) for word in words]
     environ = {name: value.replace("{here}", here) for name, value in variables.items()}
     made = by_cache(workspace, *argv, cwd=folder, PWD=str(folder), **environ)
@@ -86,12 +88,28 @@ def test_a_unit_with_a_module_id_is_shared_between_checkouts_below_a_base_direct
 ) -> None:
     """The way to the source is the same in both checkouts: by the record, and by stages."""
     check_out(workspace, INTERNAL, "p", "q")
-    base = {"NVCCACHE_BASE_DIR": str(workspace.directory)}
+    base = {"NVCCACHE_BASE_DIR": str(workspace.directory), "product": "{here}/b/a.o"}
     line = ("{here}/src/a.cu", "-I../inc", mode)
     assert compile_in(workspace, "p/b", *line, **base).outcome == "miss"
     assert compile_in(workspace, "q/b", *line, **base).outcome == "direct_hit"
     workspace.forget_calls()
     assert compile_in(workspace, "q/b", *line, **base).compiled() == {}
+
+
+def test_dates_of_equal_headers_matter_only_relative_to_each_other(workspace: Workspace) -> None:
+    """With `#pragma once`, gcc skips a header that is equal to another and has the same date."""
+    text = "#pragma once\n#ifdef FIRST\n#define SECOND 2\n#endif\n#define FIRST\n"
+    source = '#include "x.h"\n#include "y.h"\n#ifndef SECOND\n#define SECOND 1\n#endif\nint x = SECOND;\n'
+    outcomes = []
+    for name, dates in {"one": (1, 2), "two": (3, 7), "three": (5, 5), "four": (6, 6)}.items():
+        workspace.write(f"{name}/b/a.cu", source)
+        for header, date in zip("xy", dates, strict=True):
+            path = workspace.write(f"{name}/b/{header}.h", text)
+            os.utime(path, (1e9 + date, 1e9 + date))
+        time.sleep(OLD_ENOUGH)
+        settings = {"NVCCACHE_BASE_DIR": str(workspace.directory)}
+        outcomes.append(compile_in(workspace, f"{name}/b", "a.cu", **settings).outcome)
+    assert [outcome == "direct_hit" for outcome in outcomes] == [False, True, False, True]
 
 
 def test_a_base_directory_works_with_a_script_as_host_compiler(workspace: Workspace) -> None:
