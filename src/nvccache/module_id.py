@@ -13,7 +13,7 @@ made from
     the text                of the first pass, without line numbers
 
 and from nothing else: a macro that is not used, or an option of one tool, does not change the id. Below a
-base directory the source's path is relative to the working directory, so that all checkouts have the same id.
+base directory the path of the source is relative to the checkout, so that all checkouts have the same id.
 A result that may contain the id is stored under a key with it.
 """
 
