@@ -1,10 +1,10 @@
-"""The settings of one call: environment first, then the user's configuration file, then defaults.
+"""The settings of one call, from the environment, else from the user's file, else from the defaults.
 
-Owns the table of settings, the body of `Config`. Each row defines a setting's environment variable, its name
-in the file, its line in `nvccache config` and its text in the reference. Part of the hot path. Files in a
-checkout are never read: a checkout must not configure the cache. An invalid setting is replaced by its
-default and reported in `problems`, for the log and the commands. Directories follow the XDG
-rules, as in platformdirs, which would cost 14 ms on every hit; a test compares the two.
+Owns the table of settings, which is the body of `Config`. Each row defines a setting's environment variable,
+its name in the file, its line in `nvccache config` and its text in the reference. Part of the hot path. Files
+in a checkout are never read, since a checkout must not configure the cache. The default replaces an invalid
+value, and `problems` says so, for the log and the commands. Directories follow the XDG rules, as with
+platformdirs; a test compares the two. Importing platformdirs would cost 14 ms on every hit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    Parser = Callable[[object, Mapping[str, str], bool], object]  # may raise ValueError with a clause
+    Parser = Callable[[object, Mapping[str, str], bool], object]  # may raise ValueError with a message
 
 PREFIX = "NVCCACHE_"
-FILE = "file"  # the origin of a value, and a problem of the file itself
+FILE = "file"  # as an origin: the value is from the file; as `Problem.setting`: the file is wrong
 AUTO = "auto"  # of base_dir
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 OFF = ("0", "false", "no", "off")
@@ -28,11 +28,11 @@ _LARGEST_FILE = 1 << 20  # bytes
 
 
 class ConfigError(ValueError):
-    """A setting has an invalid value; the message is a clause for the user."""
+    """A setting has an invalid value; the message for the user says which, without a period."""
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    """The home directory: HOME, else from the user database; empty if neither is an absolute path."""
+    """HOME, else the directory in the user database; empty if neither is an absolute path."""
     home = environ.get("HOME", "")
     if not home.startswith("/"):
         import pwd
@@ -45,18 +45,18 @@ def home_of(environ: Mapping[str, str]) -> str:
 
 
 def default_cache_dir(environ: Mapping[str, str]) -> str:
-    """Empty if there is no home directory."""
+    """The path of the cache directory by default; empty if there is no home directory."""
     return _below("XDG_CACHE_HOME", ".cache", environ, "nvccache")
 
 
 def config_file(environ: Mapping[str, str]) -> str:
-    """Empty if there is no home directory."""
+    """The path of the settings file; empty if there is no home directory."""
     return _below("XDG_CONFIG_HOME", ".config", environ, "nvccache/config.toml")
 
 
 def _below(variable: str, folder: str, environ: Mapping[str, str], name: str) -> str:
     base = environ.get(variable, "")
-    if not base.startswith("/"):  # XDG: relative paths are ignored
+    if not base.startswith("/"):  # XDG says to ignore relative paths
         home = home_of(environ)
         base = os.path.join(home, folder) if home else ""
     return os.path.join(base, name) if base else ""
@@ -73,7 +73,7 @@ def parse_size(text: str) -> int:
             raise ValueError
     except (ValueError, KeyError):
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
-    # ccache reads a plain number as GiB: a user used to that would lose the cache to a limit of 5 bytes.
+    # ccache reads a plain 5 as 5 GiB. As a limit of 5 bytes, it would empty the cache of a user of ccache.
     if not unit and 0 < size < _UNITS["M"]:
         raise ConfigError(f"`{text}` needs a unit: `K`, `M`, `G` or `T`, or `B` for bytes")
     return int(size)
@@ -144,46 +144,46 @@ def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> st
 
 
 class Problem:
-    """A setting with which something is wrong."""
+    """What is wrong with a setting."""
 
     __slots__ = ("misspelled", "sentence", "setting")
 
     def __init__(self, setting: str, sentence: str, misspelled: str = "") -> None:
-        self.setting = setting  # its name, FILE, or `unknown`
-        self.sentence = sentence  # what is wrong, and what is in force instead
-        self.misspelled = misspelled  # the name that no setting has
+        self.setting = setting  # the name of the setting, or FILE, or `unknown`
+        self.sentence = sentence  # what is wrong, and what is used instead
+        self.misspelled = misspelled  # the given name, if no setting has it
 
 
 SETTINGS: dict[str, Setting] = {}  # the table, in the order of the reference; `Config` fills it
 
 
 class Setting:
-    """A row of the table."""
+    """A row of the table of settings."""
 
     variable: str
 
     def __init__(
         self, parse: Parser, default: object, if_wrong: object = None, shown_default: str = ""
     ) -> None:
-        self.parse = parse  # also determines KIND_TEXTS in docs/generate/reference.py
-        self.default = default  # a value, or a function of the environment
-        self.if_wrong = if_wrong  # replaces an invalid value; None: the default does
-        self.shown_default = shown_default  # for the reference, if it differs from the value
+        self.parse = parse  # KIND_TEXTS in docs/generate/reference.py describes each parser
+        self.default = default  # a value, or a function that computes it from the environment
+        self.if_wrong = if_wrong  # what replaces an invalid value; if None, the default does
+        self.shown_default = shown_default  # the default as the reference shows it, if not by its value
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.variable = PREFIX + name.upper()
         SETTINGS[name] = self
 
 
-setting: Any = Setting  # to a type checker, a row is the value of its attribute in a `Config`
+setting: Any = Setting  # so that type checkers take a row for the value that instances have
 
 
 class Config:
     """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
 
-    Each row is `name: type = setting(parser, default)`, in the order of the reference, followed by its text
-    for the reference, which is not compiled and costs a hit nothing. Instances have the value under the same
-    name. `dir` is empty if it is not set and there is no home directory.
+    A row is `name: type = setting(parser, default)`, followed by its text for docs/reference/settings.md,
+    which has the same order. These texts are not compiled, so they cost a hit nothing. Instances have the
+    value as `name`. `dir` is empty if it is not set and there is no home directory.
     """
 
     dir: str = setting(
@@ -207,7 +207,7 @@ class Config:
     log: str = setting(as_path, "")
     """A log file, to which every call appends what it did, without values of macros. Only the owner can read
     the file."""
-    # These two make nvccache do less: an invalid value must not turn them off.
+    # `disable` and `readonly` make nvccache do less, so an invalid value must not turn them off.
     disable: bool = setting(as_switch, False, if_wrong=True)
     """Run nvcc without the cache."""
     readonly: bool = setting(as_switch, False, if_wrong=True)
@@ -216,7 +216,7 @@ class Config:
     """Run every stage, even if its result is cached, and store the result again."""
     strict: bool = setting(as_switch, False)
     """For tests: if nvccache fails, end the call with a traceback instead of running nvcc."""
-    remote: str = setting(as_remotes, "")  # it may have passwords in it
+    remote: str = setting(as_remotes, "")  # the value may contain passwords
     """Remote caches that are queried after the local cache: one or more URLs, separated by blanks. If a URL
     ends with `,rw`, results are also written to that remote. See [remotes](#remotes)."""
     executor: str = setting(as_executor, "")
@@ -249,7 +249,7 @@ def load(environ: Mapping[str, str]) -> Config:
         if raw is not None and not (isinstance(raw, str) and not raw.strip()):
             try:
                 value = row.parse(raw, environ, origin == FILE)
-            except ValueError as error:  # ConfigError, or a number of more digits than Python prints
+            except ValueError as error:  # a ConfigError, or from Python for a number with too many digits
                 where = f"`{name}` in `{file}`" if origin == FILE else f"`{origin}`"
                 origin = "default"
                 value = value if row.if_wrong is None else row.if_wrong
@@ -265,7 +265,7 @@ def load(environ: Mapping[str, str]) -> Config:
 
 
 def _in_file(file: str) -> tuple[dict[str, object], list[Problem]]:
-    """The settings in the user's file, and its problems."""
+    """The settings in the user's file, and what is wrong with the file."""
     try:
         values = parse_file(read_file(file))
     except (OSError, ValueError, RecursionError) as error:
@@ -277,7 +277,7 @@ def _in_file(file: str) -> tuple[dict[str, object], list[Problem]]:
 
 
 def read_file(path: str) -> str:
-    """The text of a file; raises OSError and ValueError. A FIFO or a device must not block a compile."""
+    """The text of a regular file (a FIFO could block a compile); raises OSError and ValueError."""
     import stat
 
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -291,10 +291,7 @@ def read_file(path: str) -> str:
 
 
 def parse_file(text: str) -> dict[str, Any]:
-    """The settings in a text; none if it is not TOML, since guessing what was meant would be unsafe.
-
-    Raises ValueError and RecursionError.
-    """
+    """The settings in a TOML text; raises ValueError and RecursionError if it is not TOML."""
     import sys
 
     if sys.version_info >= (3, 11):

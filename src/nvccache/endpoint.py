@@ -1,10 +1,10 @@
-"""Parses NVCCACHE_EXECUTOR: the other machines that stages may run on.
+"""Parses NVCCACHE_EXECUTOR, which names other machines that stages may run on.
 
     grpc://HOST:PORT?OPTION=VALUE&…     an engine that speaks the Remote Execution API; grpcs:// with TLS
     prefix:COMMAND                      a launcher, put before a stage's command, such as `srun -n1 --`
 
-Imports nothing heavy. Secrets are in files that the setting names, and are read where they are used, so that
-showing the setting shows no secret.
+Imports nothing that is slow to load. The setting contains no secrets, so that it can be shown: it names files
+with the secrets, which are read where they are used.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _MOST_SECONDS = 86400
 
 
 class EndpointError(ValueError):
-    """NVCCACHE_EXECUTOR is invalid; the message is a clause for the user, without secrets."""
+    """NVCCACHE_EXECUTOR is invalid; the message says why, without a period and without secrets."""
 
 
 @dataclass(slots=True)
 class Endpoint:
-    """Where stages are sent."""
+    """An engine or a launcher, to which stages are sent."""
 
     text: str  # of the setting
     scheme: str
     target: str = ""  # host and port
     launcher: list[str] = field(default_factory=list)  # its argv
     instance: str = ""
-    queue: float = 10.0  # the longest wait of a stage for a worker
-    deadline: float = 300.0  # seconds for a stage in all: how long a worker that hangs can delay a build
+    queue: float = 10.0  # seconds that a stage waits for a worker at most
+    deadline: float = 300.0  # seconds for a stage in all: a worker that hangs delays a build no longer
     files: dict[str, str] = field(default_factory=dict)
     properties: list[tuple[str, str]] = field(default_factory=list)  # further requirements on workers
 
@@ -43,21 +43,21 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """The endpoint as shown in messages and logs; of a launcher, only the program's name."""
+        """The endpoint as messages and logs show it: of a launcher, only the program's name."""
         if self.is_launcher:
             return f"prefix:{os.path.basename(self.launcher[0])}"
         return f"{self.scheme}://{self.target}" + (f"/{self.instance}" if self.instance else "")
 
     @property
     def identity(self) -> str:
-        """16 hexadecimal digits for the names of its files on this machine."""
+        """16 hexadecimal digits, used in names of files about this endpoint."""
         from hashlib import sha256
 
         return sha256(self.text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def parse(text: str) -> Endpoint:
-    """Where stages may be sent; raises EndpointError."""
+    """The endpoint of a setting; raises EndpointError."""
     scheme, _, rest = text.strip().partition(":")
     endpoint = Endpoint(text, scheme)
     if scheme == PREFIX:
@@ -80,7 +80,7 @@ def parse(text: str) -> Endpoint:
     for pair in filter(None, query.split("&")):
         _set_option(endpoint, *pair.partition("=")[::2])
     if scheme == GRPC and endpoint.files:
-        # On an unencrypted connection anyone could read a token.
+        # Anyone on the network could read a token that is sent without encryption.
         raise EndpointError("certificates and tokens need `grpcs://`")
     if ("cert" in endpoint.files) != ("key" in endpoint.files):
         raise EndpointError("the options `cert` and `key` must be set together")

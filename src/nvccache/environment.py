@@ -1,4 +1,4 @@
-"""Environment variables: lists of them by meaning, digests of their values, and lookups on PATH.
+"""Environment variables: lists of those that matter and why, digests of their values, and lookups on PATH.
 
 Part of the hot path.
 """
@@ -14,18 +14,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# Variables for colours affect diagnostics only with such an option, since no tool is run on a terminal.
+# Variables for colours affect diagnostics only with one of these options, since no tool runs on a terminal.
 _COLOUR_OPTIONS = (
     "-fdiagnostics-color",
     "-fcolor-diagnostics",
     "-fdiagnostics-urls",
     "-fansi-escape-codes",
 )
-# They contain arguments; see invocation.py.
+# They contain arguments for nvcc; see invocation.py.
 OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
 LIBRARY_PATH, TUNABLES = "LD_LIBRARY_PATH", "GLIBC_TUNABLES"
-# The dynamic loader of every tool reads them: they affect which libraries it loads, and what these see of the
-# processor.
+# The dynamic loader of every tool reads them. They affect which libraries it loads, and which features of the
+# processor the libraries use.
 OF_LOADER = (
     *(LIBRARY_PATH, TUNABLES, "LD_ASSUME_KERNEL", "LD_AUDIT", "LD_DYNAMIC_WEAK", "LD_HWCAP_MASK"),
     *("LD_ORIGIN_PATH", "LD_PRELOAD"),
@@ -37,7 +37,7 @@ OF_SIDE_OUTPUTS = tuple(
     CC_PRINT_INTERNAL_STAT CC_PRINT_OPTIONS CC_PRINT_PROC_STAT CCC_OVERRIDE_OPTIONS DUMP_KNOBS_TO_FILE
     """.split()
 )
-# The C library of every program reads them without calling the observed functions.
+# The C library reads them in every program, without calls of functions that the observer replaces.
 OF_LIBC = tuple(
     """
     CHARSET GCONV_PATH LANG LANGUAGE LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LOCPATH
@@ -46,9 +46,10 @@ OF_LIBC = tuple(
 )
 OF_DATES = ("TZ", "TZDIR")  # read when a date is printed, such as by `ls -l`
 
-WHOLE = "*"  # all variables except ignored ones; `BASH_*` those with the prefix
+WHOLE = "*"  # means all variables except ignored ones; `BASH_*` means those with the prefix
 _UNSET = "-"
-# Set by shells and make for their children, or names of temporary directories: no product depends on them.
+# No product depends on these: shells and make set them for their children, or they name temporary
+# directories.
 OF_OTHERS = frozenset(
     """
     _ OLDPWD SHLVL MAKEFLAGS MAKELEVEL MAKE_TERMERR MAKE_TERMOUT MFLAGS TEMP TEMPDIR TMP TMPDIR
@@ -63,12 +64,12 @@ def requests_colours(argv: Iterable[str]) -> bool:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether no product depends on a variable, unless a program other than a compiler queries it by name."""
+    """Whether products do not depend on a variable, unless a program that is no compiler reads it by name."""
     return name in OF_OTHERS or name.startswith(OWN)
 
 
 def digest_of(name: str, environ: Mapping[str, str]) -> str:
-    """The digest of a variable's value, or of all variables with the prefix before a `*`."""
+    """The digest of a variable's value; if `name` is `PREFIX*`, of all variables with this prefix."""
     if name[-1:] == WHOLE:
         start = name[:-1]
         pairs = sorted(
@@ -80,7 +81,7 @@ def digest_of(name: str, environ: Mapping[str, str]) -> str:
 
 
 def is_set(digest: str) -> bool:
-    """Whether this digest from `digest_of` belongs to a variable that was set."""
+    """Whether a digest of `digest_of` is that of a variable that was set."""
     return digest not in ("", _UNSET)
 
 
@@ -88,6 +89,6 @@ def found_on(search_path: str, name: str) -> str:
     """The path of a program on a search path, or empty."""
     for directory in search_path.split(":"):
         path = os.path.join(directory or ".", name)
-        if os.access(path, os.X_OK) and is_program(path):  # the first is fast where there is nothing
+        if os.access(path, os.X_OK) and is_program(path):  # access is fast if nothing is there
             return path
     return ""

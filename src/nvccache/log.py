@@ -1,13 +1,13 @@
-"""The log (`NVCCACHE_LOG`), sentences about invalid settings, escaping for output, and hidden values.
+"""Writes the log (`NVCCACHE_LOG`), describes wrong settings, escapes text for output, and hides secrets.
 
-Nothing is written to a compile's own streams. The log contains command lines, so only its owner can read a
-new one; an existing file keeps its mode.
+A compile's own output and messages never contain the log. It contains command lines, so only its owner can
+read a new log; an existing file keeps its mode.
 
 File names, messages in records and values of settings are untrusted: control characters, line ends,
 bidirectional overrides and invalid UTF-8 could forge a message or control a terminal.
 
-Builds pass API keys and passwords to compilers as macros (`-DAPI_KEY=...`), also through options for other
-programs: command lines are stored, logged and shown without these values.
+Builds pass API keys and passwords to compilers as macros (`-DAPI_KEY=...`), also within options for other
+programs. Therefore command lines are stored, logged and shown without values of macros.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def printable(text: str) -> str:
 def _shown(character: str) -> str:
     if character.isprintable():
         return character
-    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8: see os.fsdecode
+    if "\udc80" <= character <= "\udcff":  # os.fsdecode has made this of a byte that is not UTF-8
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")
 
@@ -83,7 +83,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def hide(text: str) -> str:
-    """The text, cut off before the value of its first macro."""
+    """The text up to the name of its first macro; the value and what follows are hidden."""
     if not any(option in text for option in _OPTIONS):
         return text
     import re
@@ -93,7 +93,7 @@ def hide(text: str) -> str:
 
 
 def hide_detail(detail: str) -> str:
-    """The detail of a bypass without secrets: of an option that may be unknown, only the name."""
+    """The detail of a bypass without secrets: of an option, which may be unknown, only the name."""
     import re
 
     name = re.match(r"[^=\s]*=?", detail) if detail.startswith("-") else None

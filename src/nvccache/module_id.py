@@ -1,20 +1,21 @@
 """The module id, which makes the names of a TU's internal device symbols unique. nvccache always chooses it.
 
 Under nvcc, cudafe++ (on 11.x a cicc) composes `_<crc32 of the source's path>_<length>_<base name>_<rest>` and
-writes it to a file that the other tools read; they wait for it. The rest names the first external definition
-or, in a TU without one, contains the time and a process id, so that objects differ on every run. All of these
-tools read the file unless an option makes them write it; their other outputs are the same either way (CUDA
-11.8 to 13.5, found by comparing all files). So nvccache composes the id before they run, with a rest that is
-made from
+writes it to a file, for which the other tools wait. The rest names the first external definition; in a TU
+without one, it contains the time and a process id, so that every run gives another object. Each of these
+tools reads the file unless an option makes it write the file, and its other outputs are the same in both
+cases (CUDA 11.8 to 13.5, found by comparing all files). Therefore nvccache can write the file before the
+tools run, with an id whose rest is made from
 
-    the names of outputs    two objects of a program are two files. They are relative to the working directory
-                            if the source's path is absolute (CMake), so that build directories share results;
-                            with a relative one, the Makefiles of two directories may compile one source
+    the names of outputs    which differ for two objects of a program. If the source's path is absolute, as
+                            with CMake, they are relative to the working directory, so that build directories
+                            share results. Otherwise they are absolute, since the Makefiles of two directories
+                            may compile one source
     the text                of the first pass, without line numbers
 
 and from nothing else: a macro that is not used, or an option of one tool, does not change the id. Below a
-base directory the path of the source is relative to the checkout, so that all checkouts have the same id.
-A result that may contain the id is stored under a key with it.
+base directory the source's path is relative to the checkout, so that all checkouts have the same id.
+A result that may contain the id is stored under a key with the id.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from collections.abc import Sequence
 from nvccache.files import keys
 from nvccache.plan.model import Plan, Stage
 
-# In the stub of a TU for separate compilation; and at the end of cudafe++'s output, in a macro that only
-# stubs with names that contain the id use.
+# The first is in the stub of a TU for separate compilation. The second is at the end of cudafe++'s output,
+# and is used only by stubs with names that contain the id.
 _DEFINITIONS = (b"#define __NV_MODULE_ID ", b"#define _NV_ANON_NAMESPACE _GLOBAL__N_")
 DEFINED_IN = frozenset({"stub", "cudafe1.cpp"})  # the roles of these files
 _PLACEHOLDER = b"_nvccache-id-51d0c2f3a86e4b79_"
@@ -37,7 +38,7 @@ _REST_DIGITS = 8  # as many as of nvcc's own crc32
 
 
 def compose(source_path: str, source_name: str, outputs: Sequence[str], text: str) -> bytes:
-    """The id of a TU; its base name is that of `source_name`, which may be a link. `text` is a digest."""
+    """The id of a TU. Its base name is that of `source_name`, which may be a link. `text` is a digest."""
     name = re.sub(rb"[^0-9A-Za-z]", b"_", os.fsencode(os.path.basename(source_name)))
     rest = keys.key_of("module id", [("outputs", tuple(outputs)), ("text", (text,))])[:_REST_DIGITS]
     return b"_%08x_%d_%s_%s" % (zlib.crc32(os.fsencode(source_path)), len(name), name, rest.encode())
@@ -55,7 +56,7 @@ def unit_of(plan: Plan, stage: Stage) -> list[Stage]:
 
 
 def first_pass_of(plan: Plan, stage: Stage) -> Stage | None:
-    """The pass whose text is part of the id that a stage reads; the first of its TU in nvcc's order."""
+    """The pass whose text the id of a stage's TU is made from: the first of the TU in nvcc's order."""
     return next((other for other in unit_of(plan, stage) if other.is_preprocessor), None)
 
 
@@ -66,7 +67,7 @@ def products_of(plan: Plan, stage: Stage) -> set[str]:
 
 
 def may_occur_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
-    """Whether one of the contents may contain the id, binary ones in another form.
+    """Whether one of the contents contains the id, or is binary, so that it may contain it in another form.
 
     Only the head of the id is searched for: names may contain any part of the rest.
     """
@@ -80,9 +81,9 @@ def defines_id(stage: Stage, role: str) -> bool:
 
 
 def without_id(text: bytes, identifier: bytes) -> bytes:
-    """C++ text with a placeholder where it defines its id.
+    """C++ text with a placeholder in place of the id where the text defines it.
 
-    Names that contain it are left alone: there it may decide the order of definitions.
+    Names that contain the id stay as they are, since they may decide the order of definitions.
     """
     for definition in _DEFINITIONS:
         text = text.replace(definition + identifier, definition + _PLACEHOLDER)

@@ -1,7 +1,7 @@
 """The closed lists of outcomes, of reasons for bypasses, and of faults.
 
-Owns the names that `nvccache stats` counts; does not know how a call gets one. Plain strings, since an Enum
-would cost start-up time on every hit.
+Owns the names that `nvccache stats` counts; does not know how a call gets its outcome. The names are plain
+strings, since loading an Enum would slow down every hit.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ REASONS = {
     "odd_failure": "a stage failed, and nvcc ran the whole call again to report the failure",
 }
 
-# Why not all results of a call were stored; the compile is unaffected.
+# Why not all results of a call were stored; this does not affect the compile.
 STORE_FAULTS = {
     "disk_full": "the cache's file system is full, or a quota is used up",
     "not_writable": "this user may not write to a part of the cache",

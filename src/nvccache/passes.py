@@ -1,18 +1,16 @@
 """Facts about the text of a preprocessor pass: its files, and its digest without line numbers.
 
-The files, in order, are in line markers, `# 12 "file" 1 3 4`, with the flags 1 entered, 2 returned to, 3
-system header, 4 C linkage. The first marker names the source, without flags. nvcc makes the depfile from the
-markers of all passes, device passes first: it lists a name at its first marker with line 1. That is where a
-file is entered, or where `#line 1` invents a name.
+Line markers such as `# 12 "file" 1 3 4` name the files of a text. The flags mean: 1 file entered, 2 file
+returned to, 3 system header, 4 C linkage. The first marker names the source, without flags. nvcc makes the
+depfile from the markers of all passes, device passes first. It lists a name at its first marker with line 1,
+which is where the file is entered, or where `#line 1` invents a name.
 
-Early cut-off: an added comment, licence or blank line moves every line below it, but the compilers write line
-numbers only into diagnostics and debug information, unless the text itself reads them. Unless it does, or
-line_options.py forbids it, the keys of cudafe++ and cicc therefore contain only the normalized text, without
-line markers and blank lines. Found by comparing PTX and objects before and after such edits (CUDA 11.8 to
-13.5).
+A new comment or blank line moves every line below it, but compilers write line numbers only into diagnostics
+and debug information, unless the text itself reads them. If it does not, and line_options.py allows it, the
+keys of cudafe++ and cicc therefore contain only the normalized text, without line markers and blank lines.
+That this is safe was found by comparing PTX and objects before and after such edits (CUDA 11.8 to 13.5).
 
-The facts are stored in the result of a pass (record.py). The text itself is not, since it is seldom needed
-after a hit.
+The facts are stored in the result of a pass (record.py). The text is not stored, since a hit seldom needs it.
 """
 
 from __future__ import annotations
@@ -25,36 +23,38 @@ from nvccache.files import keys
 from nvccache.store import sections
 from nvccache.values import dataclass
 
-# Expressions are compiled where they are used: a call whose passes are all in the cache needs none.
-# Everything that reads its line or its file's name, such as std::source_location, is declared with these.
+# Expressions are compiled where they are used, since a call whose passes are all in the cache needs none.
+# A text reads its own line or file name through these builtins, with which std::source_location is declared,
+# too.
 _BUILTIN = b"__builtin_"
 _POSITION_READERS = tuple(_BUILTIN + name for name in (b"source_location", b"LINE", b"FILE", b"COLUMN"))
-# What may begin a raw string, with its delimiter; a quotation mark is found faster than `R"`.
+# The possible start of a raw string, with its delimiter; searching for `"` is faster than searching for `R"`.
 _RAW_STRING = rb'"(?<=R")(?=([^()\\\s]{0,16})\()'
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
-# A stretch of system headers: from entering, or returning to, one to entering, or returning to, another file.
+# A stretch of system headers begins where one is entered or returned to, and ends where another file is.
 _ENTERS_SYSTEM = rb'\n# \d+ "[^\n]*" [12] 3(?: 4)?\n'
 _LEAVES_SYSTEM = rb'\n# \d+ "[^\n]*" [12](?: 4)?\n'
-# A mark before text says what kind of file it is from: the sum of 1 main file, 2 system header, 4 C linkage.
+# A mark says from what kind of file the text after it is: the sum of 1 main file, 2 system header, 4 C
+# linkage.
 _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
 _VERBATIM = b"\x028 "
 _SHORTEST_STRETCH = 2048  # bytes
 _FIRST_MARKER = rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)'
 _FIRST_LINE = rb'\n# 1 "([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ 0-9]*)'
-# The preprocessor's pseudo-files have no text.
+# `<built-in>` and `<command-line>` are no files, and have no text.
 _RELATIVE = rb'\n# \d+ "(?!/|<built-in>"|<command-line>")'
 _DIRECTORY = rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )'
-# The text of one file after a line marker, with the marker's quoted name and flags; or the text of system
-# headers, with their markers but without such a name.
+# (text, quoted name and flags of the line marker before it); for a stretch of system headers, the text
+# contains their markers, and the second element is empty.
 _Piece = tuple[bytes, bytes]
 _ESCAPE = rb"(?s)\\([0-7]{3}|.)"
 _KIND = "pass-1"
 
 
 def meaning_of(text: bytes) -> str:
-    """The digest of a text apart from line numbers; empty if any line number may matter."""
+    """The digest of a text without its line numbers; empty if any line number may matter."""
     text = b"\n" + text
     if _reads_position(text) or _MARKS[0][:1] in text:
         return ""
@@ -76,7 +76,7 @@ def _reads_position(text: bytes) -> bool:
 
 
 def _has_raw_string(text: bytes, part: bytes) -> bool:
-    """Whether a raw string may contain this part: in there, lines that look like markers are content.
+    """Whether a raw string may contain `part`, such as the start of a marker, which is content there.
 
     Text that only looks like the beginning of a raw string counts, too.
     """
@@ -90,8 +90,8 @@ def _has_raw_string(text: bytes, part: bytes) -> bool:
 def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
     """The pieces of text between markers, without empty ones; `main` is the name in the first marker.
 
-    System headers are most of a text and rarely edited: a whole stretch of them is one piece, including its
-    markers, which saves most of the time.
+    System headers are most of a text and rarely change. A whole stretch of them is one piece, including its
+    markers, since splitting it would take most of the time.
     """
     entering, leaving = re.compile(_ENTERS_SYSTEM), re.compile(_LEAVES_SYSTEM)
     done = position = 0
@@ -100,7 +100,7 @@ def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
         left = leaving.search(text, entered.end() - 1)
         position = left.start() if left else len(text)
         if position - start < _SHORTEST_STRETCH:
-            continue  # such as a header that its include guard skips
+            continue  # for instance a header that its include guard skips
         yield from _pieces_of_user(text[done:start], main)
         yield text[start:position], b""
         done = position
@@ -108,7 +108,7 @@ def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
 
 
 def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
-    before, *parts = _MARKER.split(text)  # the parts are: number, name and flags, text, and so on
+    before, *parts = _MARKER.split(text)  # parts: number, name with flags, text, number, and so on
     for where, body in zip([main, *parts[1::3]], [before, *parts[2::3]], strict=True):
         if len(body) > 1 and body.strip(b"\n"):
             yield body, where
@@ -117,8 +117,8 @@ def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
 def _without_lines(pieces: Iterable[_Piece], main: bytes) -> list[bytes]:
     """The text without markers and blank lines, with a mark where the kind of file changes.
 
-    The kind (main file, system header, C linkage) affects diagnostics and the meaning of declarations. System
-    headers are included verbatim after their length.
+    The kind (main file, system header, C linkage) affects diagnostics and the meaning of declarations. A
+    stretch of system headers is kept as it is, after its length.
     """
     found: list[bytes] = []
     marks: dict[bytes, bytes] = {}
@@ -148,18 +148,18 @@ def _mark_of(where: bytes, main: bytes) -> bytes:
 class Pass:
     """Facts about one pass."""
 
-    listed: tuple[tuple[bytes, bool], ...]  # entries of the depfile, each with whether it is a system header
+    listed: tuple[tuple[bytes, bool], ...]  # (file for the depfile, whether it is a system header)
     meaning: str = ""  # the digest of the normalized text, or empty
-    is_absolute: bool = False  # all names in its markers are absolute paths
+    is_absolute: bool = False  # whether all names in markers are absolute paths
 
     def encoded(self) -> bytes:
-        """The form stored in a result."""
+        """The facts as bytes, to be stored in a result."""
         names = [b"%d%s" % (is_system, name) for name, is_system in self.listed]
         return sections.pack(_KIND, [self.meaning.encode(), b"%d" % self.is_absolute, *names])
 
 
 def facts_of_text(preprocessed: bytes) -> Pass:
-    """The facts about a pass with this output."""
+    """The facts about a pass whose output is `preprocessed`."""
     listed = tuple(listed_files(preprocessed))
     return Pass(listed, meaning_of(preprocessed), are_absolute(preprocessed))
 
@@ -172,14 +172,15 @@ def decoded(facts: bytes) -> Pass:
 
 
 def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
-    """The dependencies that nvcc lists for a pass, the source first, each with whether it is a system header.
+    """(file, whether it is a system header) for each dependency that nvcc lists for a pass, the source first.
 
-    A name may occur as both: gcc marks a line of a system header as the user's if it expands a user's macro.
+    A file may be listed as both: gcc marks a line of a system header as the user's if it expands a user's
+    macro.
     """
     source = re.match(_FIRST_MARKER, preprocessed)
     found = {(unescaped(source[1]), False): None} if source else {}
     for marker in re.finditer(_FIRST_LINE, preprocessed):
-        # Such as the working directory, a marker for debug information.
+        # A marker with a directory, such as the working directory for debug information, names no file.
         is_directory = marker[1].endswith(b"/")
         if not is_directory and not marker[1].startswith(b"<"):
             found.setdefault((unescaped(marker[1]), b"3" in marker[2]))
@@ -197,17 +198,17 @@ def are_absolute(preprocessed: bytes) -> bool:
 
 
 def without_directory(preprocessed: bytes) -> bytes:
-    """The text without the marker for the working directory, which gcc writes after the first one with `-g`.
+    """The text without the marker for the working directory, which gcc adds with `-g` after the first marker.
 
-    Another marker follows it directly. The marker only matters for debug information, which the tool that
-    reads this text generates itself.
+    It matters only for debug information, which the tool that reads the text generates itself. To be
+    recognized, it must be followed directly by another marker.
     """
     directory = re.match(_DIRECTORY, preprocessed)
     return preprocessed[: directory.end(1)] + preprocessed[directory.end() :] if directory else preprocessed
 
 
 def unescaped(name: bytes) -> bytes:
-    """A name from a marker, with its escapes resolved."""
+    """A name as in a marker, with escapes such as `\\134` resolved."""
     if b"\\" not in name:
         return name
 

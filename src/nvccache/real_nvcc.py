@@ -1,4 +1,4 @@
-"""Finds the real nvcc: never nvccache itself, under whatever name it is installed."""
+"""Finds the real nvcc, and never nvccache itself, whatever the name of the link to nvccache is."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PROGRAM = b"\x7fELF"
-NESTED = 3  # how often one program may be started within itself
+NESTED = 3  # times that a program may start itself as nvcc through nvccache
 OWN_NAMES = ("nvccache", "nvccache-python")  # the executables of an installation
 
-# Lists the programs that ancestors of this process started as nvcc. A wrapper that looks up nvcc on PATH and
-# finds nvccache again then gets the next nvcc, so that there is no loop.
+# This variable lists the programs that ancestors of this process started as nvcc. If a wrapper looks up nvcc
+# on PATH and finds nvccache again, it gets the next nvcc, so that there is no endless loop.
 TRIED_VARIABLE = "_NVCCACHE_TRIED"
 
 
 def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
-    """The path of the nvcc to run, or empty if there is none; `why_none` explains that.
+    """The path of the nvcc to run; empty if there is none, which `why_none` explains.
 
-    `typed` is the compiler in `nvccache COMPILER ...`, or empty if nvccache was called as `nvcc`; only then
-    does the setting `nvcc`, `configured`, apply. A path is run as it is; PATH is only searched for a bare
-    name, or if the path leads to nvccache. The result is the typed path, or an entry of PATH joined with the
-    name, as nvcc itself would compose it: nvcc finds its toolkit by argv[0], and names headers accordingly.
+    `typed` is the compiler in `nvccache COMPILER ...`. It is empty if nvccache was called as `nvcc`; only
+    then is `configured`, the setting `nvcc`, used. A path is run as it is. PATH is searched only for a name
+    without slash, or if the path leads to nvccache. The result is the typed path, or an entry of PATH joined
+    with the name as nvcc would join them, since nvcc finds its toolkit, and names headers, by argv[0].
     """
     tried = environ.get(TRIED_VARIABLE, "").split(":")
 
@@ -37,8 +37,9 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
     if "/" in name:
         if not is_program(name):
             return ""
-        # The configured nvcc may be a wrapper that has found us again: it must get the next nvcc on PATH. A
-        # typed path may recur on purpose, as in a host compiler that calls nvcc, but not forever.
+        # A configured nvcc that was tried is a wrapper that found nvccache again: it must get the next nvcc
+        # on PATH. A typed path may recur on purpose, as with a host compiler that calls nvcc, but not
+        # forever.
         if not is_ours(name) and times(name) < (NESTED if typed else 1):
             return name
     others = [
@@ -46,8 +47,8 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
         for candidate in _on_path(_name_to_find(name), environ)
         if is_program(candidate) and not is_ours(candidate)
     ]
-    # Programs that were tried come last: a wrapper wants the next one, but a host compiler may call the same
-    # again.
+    # Programs that were tried come last: a wrapper wants the next nvcc, but a host compiler that calls nvcc
+    # may want the same nvcc again.
     return next((path for most in (1, NESTED) for path in others if times(path) < most), "")
 
 
@@ -62,7 +63,7 @@ def paths_tried(nvcc: str, typed: str, configured: str, environ: Mapping[str, st
 
 
 def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Why `find` failed: the exit status that a shell has then, and a sentence; `origin` is the setting's."""
+    """Why `find` failed: a shell's exit status for it, and a sentence. `origin` is the setting's."""
     name = typed or configured or "nvcc"
     named, comma = f"`{name}`", ""
     if configured and not typed:
@@ -84,7 +85,7 @@ def is_ours(path: str) -> bool:
 
 
 def guarded(environ: Mapping[str, str], nvcc: str) -> dict[str, str]:
-    """The environment for child processes, in which this nvcc is marked as tried."""
+    """The environment for child processes, with this nvcc added to TRIED_VARIABLE."""
     tried, path = environ.get(TRIED_VARIABLE, ""), os.path.abspath(nvcc)
     return {**environ, TRIED_VARIABLE: f"{tried}:{path}" if tried else path}
 
@@ -98,13 +99,13 @@ def _trouble_with(path: str) -> tuple[int, str]:
 
 
 def _on_path(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """The paths to try, composed like nvcc does: an empty entry of PATH is the working directory."""
+    """The paths to try, composed as nvcc composes them: an empty entry of PATH is the working directory."""
     for directory in environ.get("PATH", os.defpath).split(":"):
         yield (directory.rstrip("/") if directory else ".") + "/" + name
 
 
 def _name_to_find(name: str) -> str:
-    """The name to look up on PATH: that of the program or, for nvccache itself, `nvcc`."""
+    """The name to look up on PATH: the base name of the program, or `nvcc` for nvccache itself."""
     program = os.path.basename(name)
     return "nvcc" if program in OWN_NAMES else program
 
@@ -115,7 +116,7 @@ def is_program(path: str) -> bool:
 
 
 def is_script(nvcc: str) -> bool:
-    """Whether an nvcc is something else than an ELF program; False if it cannot be read."""
+    """Whether an nvcc is a script: not an ELF program. False if the file cannot be read."""
     try:
         with open(nvcc, "rb") as stream:
             return stream.read(len(_PROGRAM)) != _PROGRAM

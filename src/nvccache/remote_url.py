@@ -1,7 +1,7 @@
 """Parses NVCCACHE_REMOTE: one or more `URL[,rw]`, separated by blanks, in the order of preference.
 
-Imports hardly anything: if the setting is present, even a direct hit loads this module to validate it. Error
-messages do not quote a URL, since it may contain a password.
+Imports hardly anything, since even a direct hit loads this module to validate the setting, if it is set.
+Error messages do not quote URLs, since these may contain passwords.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _MASK = "***"
 
 @dataclass(slots=True)
 class Scheme:
-    """The parts of a URL of one scheme. To add one: docs/development/extending.md."""
+    """The parts of URLs with one scheme. docs/development/extending.md says how to add a scheme."""
 
     example: str
-    host: str  # what its host is called; empty if it has none
+    host: str  # what the URL's host is, such as a bucket; empty if URLs have none
     options: tuple[str, ...]
-    port: int = 0  # the default; 0 if its URLs have no port, user and password
+    port: int = 0  # the default port; 0 if URLs have no port, user and password
 
 
 SCHEMES = {
@@ -42,7 +42,7 @@ _OFF = ("0", "false", "no", "off")
 
 
 class RemoteUrlError(ValueError):
-    """NVCCACHE_REMOTE is invalid; the message is a clause for the user, without secrets."""
+    """NVCCACHE_REMOTE is invalid; the message says why, without a period and without secrets."""
 
 
 @dataclass(slots=True)
@@ -50,9 +50,9 @@ class Remote:
     """One remote cache. `str` gives `shown`, so that no message contains the password by accident."""
 
     scheme: str
-    host: str  # or the bucket, or the container; empty for a directory
+    host: str  # the host, bucket or container; empty for a directory
     port: int  # 0 if the scheme has none
-    path: str  # without leading and trailing slashes; of `file`, an absolute path
+    path: str  # without leading and trailing slashes; with `file`, an absolute path
     user: str
     password: str
     options: dict[str, str]
@@ -64,7 +64,7 @@ class Remote:
 
     @property
     def identity(self) -> str:
-        """16 hexadecimal digits for file names; independent of user and password."""
+        """16 hexadecimal digits for file names; they do not depend on user and password."""
         from hashlib import sha256
 
         return sha256(self.shown.encode()).hexdigest()[:16]
@@ -84,7 +84,7 @@ def parse(text: str) -> list[Remote]:
 
 
 def masked(text: str) -> str:
-    """The setting without secrets, for output; also for an invalid one."""
+    """The setting without user and password, for output; an invalid one is hidden as a whole."""
     try:
         remotes = parse(text)
     except RemoteUrlError:
@@ -128,7 +128,7 @@ def _remote(text: str) -> Remote:
 
 
 def _host_and_port(address: str, scheme: Scheme) -> tuple[str, int]:
-    """The host may be an IPv6 address in brackets, which contains colons."""
+    """The parts of `HOST:PORT`. The host may be an IPv6 address in brackets, which contains colons."""
     host, colon, port = address.rpartition(":")
     if not colon or port.endswith("]"):
         return address, scheme.port

@@ -2,7 +2,7 @@
 
     nvccache COMMAND ...      a command of nvccache (cli/)
     nvccache nvcc ARGS ...    a compile, with nvccache as a launcher
-    nvcc ARGS ...             a compile, by a link named `nvcc`, with the real one elsewhere on PATH
+    nvcc ARGS ...             a compile through a link named `nvcc`; the real nvcc is further on PATH
 
 After any fault the real nvcc replaces this process (exec), with the same arguments.
 """
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nvccache.records.levels import Request
 
 _NO_FORMAT = 8  # ENOEXEC
-_GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modules
+_GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, so that no garbage is collected
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # With `disabled`, nvccache must do nothing; with `nested`, the outer call is counted.
 _COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory", "scripted_nvcc")
-_COMPILER_NAMES = ("cc", "c++", "g++", "cl", "nvc", "icpx")  # parts of a name
+_COMPILER_NAMES = ("cc", "c++", "g++", "cl", "nvc", "icpx")  # a compiler's name contains one of these
 
 
 def main() -> int:
@@ -39,16 +39,16 @@ def main() -> int:
 
 
 def role() -> Callable[[], int]:
-    """The function for the role of this process; faults during imports are left to the caller."""
+    """The function for the role of this process; raises what an import raises."""
     sys.unraisablehook = _end_if_interrupted
     _undo_locale_coercion()
     name = os.path.basename(sys.argv[0])
     if _is_name_of_nvcc(name):
         return lambda: _compile("", sys.argv[1:])
     argv = sys.argv[1:]
-    while argv and _is_launcher(argv[0]):  # configured twice, in a build and in its environment
+    while argv and _is_launcher(argv[0]):  # such as a launcher set twice: in a build and its environment
         del argv[0]
-    if argv and "/" in argv[0] and argv[0][0] != "-":  # CMake passes a path; no command has a slash
+    if argv and "/" in argv[0] and argv[0][0] != "-":  # a compiler's path, such as from CMake
         return lambda: _compile(argv[0], argv[1:])
     from nvccache.cli import COMMANDS
 
@@ -72,9 +72,9 @@ def _is_launcher(argument: str) -> bool:
 
 
 def _undo_locale_coercion() -> None:
-    """Restore the caller's locale for children: in the C locale Python sets LC_CTYPE, even with -I (PEP 538).
+    """Restore the caller's LC_CTYPE for child processes: in the C locale, Python changes it (PEP 538).
 
-    gcc would print other quotation marks, and keys would contain another locale than the caller's.
+    Otherwise gcc would print other quotation marks, and keys would contain another locale than the caller's.
     """
     coerced = os.environ.get("LC_CTYPE")
     if coerced not in _COERCED or os.environ.get("LC_ALL"):
@@ -82,7 +82,7 @@ def _undo_locale_coercion() -> None:
     try:
         with open("/proc/self/environ", "rb") as stream:  # the environment before Python changed it
             given = stream.read().split(b"\0")
-    except OSError:  # no /proc: Python enables its UTF-8 mode along with the coercion
+    except OSError:  # without /proc, the UTF-8 mode shows that Python changed it
         given = [] if sys.flags.utf8_mode else [b"LC_CTYPE=" + os.fsencode(coerced)]
     for entry in given:
         if entry.startswith(b"LC_CTYPE="):
@@ -92,7 +92,7 @@ def _undo_locale_coercion() -> None:
 
 
 def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
-    """Die of a signal that arrived while a finalizer ran: Python would only print a message and continue."""
+    """Die of a signal that arrived while a finalizer ran. Python would only print a message and go on."""
     fault = unraisable.exc_value
     if not isinstance(fault, KeyboardInterrupt) and not hasattr(fault, "signum"):  # process.Interrupted
         sys.__unraisablehook__(unraisable)
@@ -107,18 +107,18 @@ def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
 def _compile(typed: str, arguments: list[str]) -> NoReturn:
     try:
         status = _compile_or_exec(typed, arguments)
-    except KeyboardInterrupt:  # before or after a compile
+    except KeyboardInterrupt:  # not while tools run, when process.Interrupted is raised
         import signal
 
         from nvccache.machine import process
 
         process.die_of(signal.SIGINT)
-    # There is nothing to clean up, and finalizing the interpreter would cost as much as a hit.
+    # There is nothing to clean up, and finalizing the interpreter would take as long as a hit.
     os._exit(status)
 
 
 def _is_compiler(argument: str, *others: str) -> bool:
-    """Whether a word names a compiler: an nvcc, or another one on PATH. A misspelled command does not."""
+    """Whether a word names an nvcc, or another compiler on PATH, rather than a misspelled command."""
     if argument.startswith("-") or "nvcc" in argument:
         return not argument.startswith("-")
     is_name = any(part in argument for part in _COMPILER_NAMES)
@@ -145,7 +145,7 @@ def _compile_or_exec(typed: str, arguments: list[str]) -> int:
         if config:
             import contextlib
 
-            with contextlib.suppress(Exception):  # a broken installation may break the report, too
+            with contextlib.suppress(Exception):  # in a broken installation, the report may fail, too
                 _report_fault(config, fault, nvcc)
         _exec_nvcc(nvcc, arguments, environ)
 
@@ -153,8 +153,8 @@ def _compile_or_exec(typed: str, arguments: list[str]) -> int:
 def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
-    gc.disable()  # imports and a hit create a few thousand objects, and need them all
-    # Imported here, so that a broken installation ends in the real nvcc.
+    gc.disable()  # a hit creates a few thousand objects and drops none, so collecting garbage is useless
+    # Imported here, so that the real nvcc runs if an import fails.
     from nvccache.records import levels
     from nvccache.records.levels import Request
     from nvccache.records.products import Answer
@@ -187,7 +187,7 @@ def _reason_to_bypass(typed: str, nvcc: str, config: Config, environ: dict[str, 
         return "not_nvcc"
     if not config.dir:
         return "no_cache_directory"
-    return "scripted_nvcc" if real_nvcc.is_script(nvcc) else ""  # else the launcher runs it (script.c)
+    return "scripted_nvcc" if real_nvcc.is_script(nvcc) else ""  # others: script.c runs them
 
 
 def _staged_compile(request: Request, began: float) -> int:
@@ -216,7 +216,7 @@ def _compile_request(request: Request, began: float) -> int:
         _exec_nvcc(nvcc, arguments, environ)
     event = call_end.event_of(report, list(request.invocation.inputs), arguments, began)
     if report.leave_to_nvcc == "odd_failure":
-        # Most likely nvcc will fail, too. It runs as a child, so that its status can be counted.
+        # Most likely nvcc will fail, too. It runs as a child process, so that its failure can be counted.
         status = process.run_attached([nvcc, *arguments], request.guarded_environ)
         if status:
             event.outcome, event.reason = outcomes.FAILED, ""
@@ -233,7 +233,7 @@ def _compile_request(request: Request, began: float) -> int:
 
 
 def _queue_for_remotes(config: Config, items: list[tuple[str, str]], environ: dict[str, str]) -> None:
-    """Queue new results for remotes. The call is finished: a fault must not run nvcc again."""
+    """Queue new results for remotes. The call is finished, so after a fault nvcc must not run again."""
     try:
         from nvccache.remote import uploads
 
@@ -248,14 +248,14 @@ def _report_fault(config: Config, fault: Exception, nvcc: str) -> None:
 
         from nvccache import __version__, log
 
-        # The command line is not logged: secrets in it could have any form. A message could still quote one.
+        # The command line is not logged, since any word may be a secret; `hide` removes macros in messages.
         lines = map(log.hide, "".join(traceback.format_exception(fault)).splitlines())
         log.write(config.log, f"fault in nvccache {__version__} in a call of {nvcc}", *lines)
     call_end.record(config, Event(outcomes.FAULT), time.monotonic())
 
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:
-    """Report why there is no nvcc to run; returns the exit status that a shell has then."""
+    """Report why there is no nvcc to run; returns the exit status that a shell would return."""
     from nvccache.toolkit import discovery
 
     status, sentence = real_nvcc.why_none(typed, configured, origin, environ)
@@ -279,7 +279,7 @@ def _exec_nvcc(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoRe
         except OSError as error:
             if error.errno != _NO_FORMAT:
                 raise
-            os.execve("/bin/sh", ["sh", nvcc, *arguments], environ)  # a script without #!: as shells do
+            os.execve("/bin/sh", ["sh", nvcc, *arguments], environ)  # as shells do, if there is no #!
     except OSError as error:
         call_end.write(2, os.fsencode(f"nvccache: cannot run `{nvcc}`: {error.strerror}\n"))
         os._exit(126)

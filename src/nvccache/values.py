@@ -1,4 +1,4 @@
-"""Replacements for `dataclass`, `field` and `replace` of the standard library, for the path of a miss.
+"""Replacements for `dataclass`, `field` and `replace` of the standard library, so that a miss starts faster.
 
 The module `dataclasses` imports `inspect` and compiles each class's methods from text: a quarter of the time
 for a miss's imports (docs/development/decisions/hits.md). Type checkers see the standard ones.
@@ -46,7 +46,7 @@ else:
         _defaults = {}
 
         def __init__(self, *values, **named):
-            """Type checkers find superfluous values; a missing value is a KeyError."""
+            """A missing value is a KeyError; superfluous ones are ignored, since type checkers find them."""
             given = {**self._defaults, **dict(zip(self.__slots__, values, strict=False)), **named}
             for name in self.__slots__:
                 value = given[name]

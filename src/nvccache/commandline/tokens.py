@@ -156,7 +156,7 @@ def split_list(text: str, escapes: bool = True) -> list[str] | None:
     character, except in paths, where it is ordinary. Single quotes are ordinary characters.
     """
     if "[" in text or "]" in text:
-        return None  # CUDA 11.2 drops brackets and does not split within them; later versions do neither
+        return None  # CUDA 11.2 drops brackets and does not split within them; later, they are ordinary text
     elements: list[str] = []
     element, quoted, escaped = "", False, False
     for character in text:

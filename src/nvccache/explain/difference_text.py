@@ -1,7 +1,7 @@
-"""How a call differs from an earlier one, as clauses for `nvccache explain`. Finds no records.
+"""How a call differs from an earlier one, as clauses for `nvccache explain`. The caller finds the records.
 
-A key is a digest and cannot be taken apart, so its components, or digests of them, are kept next to it
-(object_record.py).
+A key is a digest, from which its components cannot be restored. Therefore object_record.py stores the
+components, or digests of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KIND_WORDS = {PROGRAM: "the program ", LIBRARY: "the library "}
 
 
 def key_clauses(now: Sequence[Component], before: Sequence[Component]) -> list[str]:
-    """How the components of two keys differ, in the order of tags."""
+    """Clauses that say how the components of two keys differ, in the order of the tags."""
     new, old = dict(now), dict(before)
     clauses = []
     for tag in dict.fromkeys((*new, *old)):
@@ -34,7 +34,7 @@ def key_clauses(now: Sequence[Component], before: Sequence[Component]) -> list[s
 
 
 def _clauses(tag: str, added: list[Part], removed: list[Part]) -> list[str]:
-    """How the parts under one tag changed; if none was added or removed, their order did."""
+    """Clauses that say how the parts under one tag changed; if none was added or removed, their order did."""
     if tag == "argument":
         return _argument_clauses(added, removed)
     if tag == "nvcc":
@@ -52,9 +52,9 @@ def _clauses(tag: str, added: list[Part], removed: list[Part]) -> list[str]:
 
 
 def _argument_clauses(added: Sequence[Part], removed: Sequence[Part]) -> list[str]:
-    """How the arguments of a command line changed; if one option replaced another, one clause names both."""
+    """Clauses about changed arguments. If one option replaced another, a single clause names both."""
     new, old = (Counter(text for text, _ in parts) for parts in (added, removed))
-    changed = new & old  # they look the same, but their hidden values differ
+    changed = new & old  # texts that look the same, since the values that differ are hidden
     new, old = new - changed, old - changed
     names = [text.removesuffix(log.HIDDEN).removesuffix("=") for text in changed]
     clauses = [f"the value of `{name}` changed" for name in names]
@@ -71,7 +71,7 @@ def _argument_clauses(added: Sequence[Part], removed: Sequence[Part]) -> list[st
 
 
 def _targets_in(texts: Iterable[str]) -> set[str]:
-    """The architectures that options name: `80` for `-gencode arch=compute_80,code=sm_80`."""
+    """The architectures that options name, such as `80` for `-gencode arch=compute_80,code=sm_80`."""
     options = " ".join(text for text in texts if re.match(_TARGETS, text))
     lists = re.findall(r"_LIST__=([\d,]+)", options)
     return {
@@ -85,7 +85,7 @@ def _has_no_target(text: str) -> bool:
 
 
 def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str, str]) -> list[str]:
-    """Which inputs of a call have changed since they were recorded."""
+    """Clauses that say which inputs of a call have changed since they were recorded."""
     clauses = []
     for difference in input_records.differences(recorded, now):
         path = difference.path

@@ -1,6 +1,6 @@
-"""Why a call was not a direct hit: what differs from the last compile of the same object (object_record.py).
+"""Why a call was not a direct hit: how it differs from the last compile of its object (object_record.py).
 
-The components of its key are compared, then its recorded inputs. The clauses are in difference_text.py.
+First the components of the two keys are compared, then the inputs. difference_text.py makes the clauses.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _MOST_OF_INPUTS = 10
 
 
 class Explanation:
-    """The explanation of one call."""
+    """Finds why one call is not a direct hit, and stores what explains the next compile."""
 
-    causes: list[str]  # why there is no direct hit, clauses, the most important first
+    causes: list[str]  # clauses that say why there is no direct hit, the most important first
 
     def __init__(self, *, is_recaching: bool) -> None:
         self._is_recaching = is_recaching
 
     def begin(self, request: Request, products: Iterable[str], cache: Store) -> None:
-        """Find the causes, before the call is recorded."""
+        """Find the causes; called before the new record replaces the last one."""
         self._request, self._cache = request, cache
         self._objects = [os.path.abspath(product) for product in products]
         self.causes = self._find_causes()
 
     def end(self, report: Report) -> None:
-        """Report the causes, and record what the next compile of each object is compared with."""
+        """Put the causes into the report, and store what the next compile of each object is compared with."""
         causes = report.causes = list(self.causes)
         if report.outcome == outcomes.FAILED or report.leave_to_nvcc:
             return
@@ -61,7 +61,7 @@ class Explanation:
         object_record.add(self._objects, new_record, self._cache)
 
     def _find_causes(self) -> list[str]:
-        """First how the key differs, then which inputs changed; of these, only the first ones."""
+        """How the key differs, then which inputs changed, at most _MOST_OF_INPUTS of them."""
         if self._is_recaching:
             return ["NVCCACHE_RECACHE is set"]
         request, cache = self._request, self._cache
@@ -84,7 +84,7 @@ class Explanation:
         return [_LOST if any(key == each.key for each in lookup_keys) else _OTHER_KEY]
 
     def _components(self, digest_key: str) -> list[Component]:
-        """The components of the call's key in this directory, without secrets."""
+        """The components of the key under which the call is recorded for this directory, without secrets."""
         components = direct.components_of(self._request, direct.SAME_DIRECTORY)
         return object_record.stored_form(components, digest_key)
 

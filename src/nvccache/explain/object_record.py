@@ -1,8 +1,8 @@
-"""What the next compile of an object is compared with: the components of the key of its last compile.
+"""Stores the components of the key of each object's last compile, to compare the next compile with them.
 
-Each object has one record, of its last successful compile that was not a direct hit. Only its owner can read
-it. Values of macros may be secrets: the record contains keyed digests of them, with a different key in each
-record. They are enough to see that a value changed.
+Each object has one record, of its last successful compile that was not a direct hit. Only the user who made
+the record can read it. Values of macros may be secrets, so the record has only digests of them, with a random
+key for each record. The digests are enough to see that a value changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
 
 _KIND = "object-1"
-Part = tuple[str, str]  # the visible text of a part, and what distinguishes it from parts that look the same
+Part = tuple[str, str]  # the visible text of a part, and a digest if some of the part is hidden
 Component = tuple[str, list[Part]]  # a tag, and the parts under it
 
 
@@ -30,17 +30,17 @@ Component = tuple[str, list[Part]]  # a tag, and the parts under it
 class ObjectRecord:
     """The last compile of an object."""
 
-    digest_key: str = ""  # makes the digests of this record incomparable with all others
-    record_name: str = ""  # the name of the call's record (record.Entry.name), or empty
-    reason_against_record: str = ""  # why the call was not recorded as a whole, a clause
-    components: list[Component] = field(default_factory=list)  # those of the call's key
+    digest_key: str = ""  # random, so that digests of two records cannot be compared
+    record_name: str = ""  # of the call's entry (record.Entry.name), or empty
+    reason_against_record: str = ""  # a clause that says why the call was not recorded as a whole
+    components: list[Component] = field(default_factory=list)  # of the key of the call
 
 
 def stored_form(components: Iterable[KeyComponent], digest_key: str) -> list[Component]:
     """The components of a call's key in the form in which they are stored and compared."""
 
     def digest(text: str) -> str:
-        """Without a key of its own, a short text could be guessed."""
+        """A digest with the record's key, without which a short text could be guessed from its digest."""
         hidden = (("digest key", (digest_key,)), ("text", (text.encode(errors="surrogateescape"),)))
         return keys.key_of("hidden text", hidden)
 

@@ -2,8 +2,8 @@
 
 The trace is for Perfetto and chrome://tracing, in the JSON Object Format of the Trace Event Format.
 
-There are lanes for tools (one for each job slot, more for runs without a slot) and for calls. Bars in a lane
-overlap only as far as clocks are inaccurate.
+There are lanes for tools (one for each job slot, and some for runs without a slot) and lanes for calls. Bars
+in one lane do not overlap, except by a few milliseconds, since clocks are inaccurate.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lane of each call and stage. A stage that was found held no slot: it is in the lane of its call."""
+    """The lane of each call and stage. A hit held no slot, so it is in the lane of its call."""
 
     lanes: list[Lane]
-    of_calls: list[int]  # a lane's number for each call
-    of_stages: list[list[int]]  # and one for each of its stages
+    of_calls: list[int]  # for each call, the number of its lane
+    of_stages: list[list[int]]  # for each call, the numbers of its stages' lanes
 
 
 def lay_out(calls: Sequence[Event]) -> Lanes:
@@ -55,11 +55,11 @@ def lay_out(calls: Sequence[Event]) -> Lanes:
     lanes: list[Lane] = []
     of_stages = [[-1] * len(call.stages) for call in calls]
     counts: Counter[str] = Counter()  # rows of each machine
-    # This machine comes first; on each machine, what held no slot comes last.
+    # This machine comes first. On each machine, runs without a slot come last.
     for where, slot in sorted(keys, key=lambda key: (key[0], key[1] < 0, key[1])):
         entries = sorted(keys[where, slot])
-        # Two stages at once in one slot get separate rows: logs of two machines, or a clock that was set
-        # back.
+        # Stages that overlap in one slot get separate rows. They do so if two machines write one log, or if
+        # a clock was set back.
         rows = _pack((begun, max(begun, ended - SLACK)) for begun, ended, _, _ in entries)
         for (_, _, number, index), row in zip(entries, rows, strict=True):
             of_stages[number][index] = len(lanes) + row
@@ -75,7 +75,7 @@ def lay_out(calls: Sequence[Event]) -> Lanes:
 
 
 def most_at_once(calls: Sequence[Event]) -> int:
-    """How many tools ran at the same time at most: fewer than lanes, if those were used in turn."""
+    """How many tools ran at the same time at most; there may be more lanes, if not all were busy at once."""
     ran = ((call.started + stage.start, stage) for call in calls for stage in call.stages if not stage.is_hit)
     spans = sorted((begun, begun + max(0.0, stage.seconds - SLACK)) for begun, stage in ran)
     return max(_pack(spans), default=-1) + 1
@@ -124,7 +124,7 @@ def trace_of(calls: Sequence[Event]) -> dict[str, Any]:
             }
             args["was_cached"] = events.was_cached(stage)
             args["saved" if stage.is_hit else "seconds"] = stage.cost if stage.is_hit else stage.seconds
-            # A hit takes no time, and must lie within its call.
+            # A hit takes no time, and its place must lie within its call.
             start = min(stage.start, call.seconds) if stage.is_hit else stage.start
             times = call.started - begun + start, 0.0 if stage.is_hit else stage.seconds
             name = shown_name(stage.kind, stage.architecture)

@@ -1,8 +1,8 @@
 """The report as one self-contained HTML page, with style, scripts and data.
 
-A content security policy forbids other scripts and all loading, whatever names of sources contain. The data
-is columns of small integers, with each text once: 40,000 stages take about a megabyte. Times are in tenths of
-milliseconds: for calls since the first call, for stages since the start of their call.
+A content security policy forbids other scripts and all loading, so that names of sources cannot do harm. The
+data is columns of small integers, and has each text once, so that 40,000 stages take about a megabyte. Times
+are in tenths of a millisecond: of calls since the first call, of stages since the start of their call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nvccache.store import events
 from nvccache.store.event_line import Event
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
-MOST_CALLS = 20_000  # drawn and listed one by one
+MOST_CALLS = 20_000  # that the timeline and the list show
 _A_SECOND = 10_000
 _CALL_TEXTS = ("outcome", "reason", "directory", "product", "cause")
 
@@ -94,7 +94,7 @@ def _hash(script: str) -> str:
 
 
 def encode(build: Sequence[Event], sentences: dict[str, str]) -> str:
-    """The newest calls as JSON for a script element; `sentences` explain reasons."""
+    """The newest calls as JSON for a script element; `sentences` has a sentence for each bypass reason."""
     calls = build[-MOST_CALLS:]
     lanes = lay_out(calls)
     begun = calls[0].started if calls else 0.0
@@ -129,7 +129,7 @@ def encode(build: Sequence[Event], sentences: dict[str, str]) -> str:
         "sentences": sentences,
         "texts": list(texts),
     }
-    # A source named `</script>` must not end the element, nor `<!--` change where it ends.
+    # Escaped, so that a source named `</script>` or `<!--` cannot end the element too early or too late.
     return json.dumps(columns, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

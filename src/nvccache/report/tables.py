@@ -20,9 +20,9 @@ from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, StageEven
 
 _MOST_ROWS = 15
 _NUMERIC = '<td class="n">'
-OTHER = "other"  # the class of stages without a colour of their own
-# The sign of each outcome and result, which is also a class in page.css with a colour. Signs and patterns
-# make it visible without colours.
+OTHER = "other"  # the class in page.css of stages without a colour of their own
+# The sign of each outcome and result; each name is also a class in page.css with a colour. Signs and patterns
+# tell them apart without colours.
 SIGNS = {
     "hit": "◆",
     "direct_hit": "◆",
@@ -43,7 +43,7 @@ def text(value: str) -> str:
 
 
 def result_of(stage: StageEvent) -> str:
-    """The result of a stage; a damaged log may contain unknown ones."""
+    """The result of a stage; RAN in place of an unknown result, which a damaged log may contain."""
     return stage.result if stage.result in (HIT, SHARED, FAILED) else RAN
 
 
@@ -59,7 +59,7 @@ def title_of(call: Event) -> str:
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
     """A table of cells in a scrollable frame; the first cell of a row is its heading.
 
-    A column is numeric if its first cell is.
+    If the first cell of a column is a number, the whole column is right-aligned.
     """
     listed = [list(row) for row in rows]
     if not listed:
@@ -94,7 +94,7 @@ def _number(number: str) -> str:
 
 
 def _bar(seconds: float, most: float, kind: str) -> str:
-    """A cell with a duration, and a bar of that length."""
+    """A cell with a duration, and a bar that is as long as its share of `most`."""
     width = min(100.0, 100 * seconds / most) if most > 0 else 0.0
     bar = f'<span class="bar"><i class="{kind}" style="width:{width:.1f}%"></i></span>'
     return f"{_NUMERIC}{text(format_seconds(seconds))}{bar}</td>"
@@ -191,7 +191,7 @@ def _legend(title: str, counted: Iterable[tuple[str, str, int]]) -> str:
 
 
 def group(identifier: str, title: str, tables: str, nothing: str) -> str:
-    """A section of tables; the text `nothing` if there are none."""
+    """A section with tables, or with the text `nothing` if there are none."""
     return (
         f'<section aria-labelledby="{identifier}"><h2 id="{identifier}">{text(title)}</h2>'
         f'<div class="tables wide">{tables or f"<p>{text(nothing)}</p>"}</div></section>'
