@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Parser = Callable[[object, Mapping[str, str], bool], object]  # may raise ValueError with a message
 
 PREFIX = "NVCCACHE_"
-FILE = "file"  # as an origin: the value is from the file; as `Problem.setting`: the file is wrong
+FILE = "file"  # the origin of values from the file, and the `setting` of a problem with the file
 AUTO = "auto"  # of base_dir
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 OFF = ("0", "false", "no", "off")
@@ -165,17 +165,17 @@ class Setting:
     def __init__(
         self, parse: Parser, default: object, if_wrong: object = None, shown_default: str = ""
     ) -> None:
-        self.parse = parse  # KIND_TEXTS in docs/generate/reference.py describes each parser
+        self.parse = parse  # each parser is described by KIND_TEXTS in docs/generate/reference.py
         self.default = default  # a value, or a function that computes it from the environment
         self.if_wrong = if_wrong  # what replaces an invalid value; if None, the default does
-        self.shown_default = shown_default  # the default as the reference shows it, if not by its value
+        self.shown_default = shown_default  # what the reference shows as default, if not the value itself
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.variable = PREFIX + name.upper()
         SETTINGS[name] = self
 
 
-setting: Any = Setting  # so that type checkers take a row for the value that instances have
+setting: Any = Setting  # so that type checkers take a row for its value in a `Config`
 
 
 class Config:
@@ -249,7 +249,7 @@ def load(environ: Mapping[str, str]) -> Config:
         if raw is not None and not (isinstance(raw, str) and not raw.strip()):
             try:
                 value = row.parse(raw, environ, origin == FILE)
-            except ValueError as error:  # a ConfigError, or from Python for a number with too many digits
+            except ValueError as error:  # ConfigError, or Python's error for a number with too many digits
                 where = f"`{name}` in `{file}`" if origin == FILE else f"`{origin}`"
                 origin = "default"
                 value = value if row.if_wrong is None else row.if_wrong

@@ -33,7 +33,7 @@ class Endpoint:
     launcher: list[str] = field(default_factory=list)  # its argv
     instance: str = ""
     queue: float = 10.0  # seconds that a stage waits for a worker at most
-    deadline: float = 300.0  # seconds for a stage in all: a worker that hangs delays a build no longer
+    deadline: float = 300.0  # seconds until a sent stage is given up, since its worker may hang
     files: dict[str, str] = field(default_factory=dict)
     properties: list[tuple[str, str]] = field(default_factory=list)  # further requirements on workers
 

@@ -23,7 +23,7 @@ from nvccache.files import keys
 from nvccache.store import sections
 from nvccache.values import dataclass
 
-# Expressions are compiled where they are used, since a call whose passes are all in the cache needs none.
+# Regular expressions are compiled where they are used: if the cache has all passes of a call, none is needed.
 # A text reads its own line or file name through these builtins, with which std::source_location is declared,
 # too.
 _BUILTIN = b"__builtin_"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PROGRAM = b"\x7fELF"
-NESTED = 3  # times that a program may start itself as nvcc through nvccache
+NESTED = 3  # how often a program may occur in a chain of nvccs that start each other
 OWN_NAMES = ("nvccache", "nvccache-python")  # the executables of an installation
 
 # This variable lists the programs that ancestors of this process started as nvcc. If a wrapper looks up nvcc

@@ -46,7 +46,7 @@ def role() -> Callable[[], int]:
     if _is_name_of_nvcc(name):
         return lambda: _compile("", sys.argv[1:])
     argv = sys.argv[1:]
-    while argv and _is_launcher(argv[0]):  # such as a launcher set twice: in a build and its environment
+    while argv and _is_launcher(argv[0]):  # a build and its environment may both set a launcher
         del argv[0]
     if argv and "/" in argv[0] and argv[0][0] != "-":  # a compiler's path, such as from CMake
         return lambda: _compile(argv[0], argv[1:])
@@ -107,7 +107,7 @@ def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
 def _compile(typed: str, arguments: list[str]) -> NoReturn:
     try:
         status = _compile_or_exec(typed, arguments)
-    except KeyboardInterrupt:  # not while tools run, when process.Interrupted is raised
+    except KeyboardInterrupt:  # ^C before or after tools run; meanwhile it raises process.Interrupted
         import signal
 
         from nvccache.machine import process
@@ -187,7 +187,8 @@ def _reason_to_bypass(typed: str, nvcc: str, config: Config, environ: dict[str, 
         return "not_nvcc"
     if not config.dir:
         return "no_cache_directory"
-    return "scripted_nvcc" if real_nvcc.is_script(nvcc) else ""  # others: script.c runs them
+    # The launcher has already run a script whose interpreter can preload libraries (script.c).
+    return "scripted_nvcc" if real_nvcc.is_script(nvcc) else ""
 
 
 def _staged_compile(request: Request, began: float) -> int:

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         from nvccache.cli import group
 
         return group.run(arguments)
-    except KeyboardInterrupt:  # also during imports
+    except KeyboardInterrupt:  # ^C may come during the imports, too
         import signal
 
         from nvccache.machine import process

@@ -52,7 +52,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         for name in (".", "tmp", "journal", "locks", *store.BUCKETS):
             part = os.path.normpath(f"{root}/{name}")
             _check_part(top, name, part)
-        part, probe = root, f"tmp/{os.urandom(16).hex()}"  # `nvccache clean` removes a file of such a name
+        part, probe = root, f"tmp/{os.urandom(16).hex()}"  # `nvccache clean` removes files with such names
         top.write(probe, b"probe")
         top.unlink(probe)
     except OSError as error:

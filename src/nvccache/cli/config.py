@@ -106,7 +106,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
             after[name] = parsed if row.parse in (settings.as_switch, settings.as_count) else value
             line = f"{name} = {json.dumps(after[name], ensure_ascii=False)}\n"
         new, is_there = re.subn(rf"(?m)^[\"']?{name}[\"']?\s*=.*\n?", lambda _: line, text, count=1)
-        new = new if is_there else line + text  # before any table
+        new = new if is_there else line + text  # a new setting must stand before any table
         if settings.parse_file(new) != after:
             raise ValueError("this command cannot edit the form in which the file has this setting")
         new.encode()  # raises UnicodeEncodeError

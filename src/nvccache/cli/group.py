@@ -73,7 +73,7 @@ def in_one_sentence() -> Iterator[None]:
         raise Failure(str(error)) from None
     except OSError as error:
         if f"{os.sep}click{os.sep}" in traceback.extract_tb(error.__traceback__)[-1].filename:
-            raise OutputError(error) from None  # click's own printing failed, such as of help
+            raise OutputError(error) from None  # click failed to print, for instance the help
         if error.errno == errno.ENOENT and not error.filename:
             raise Failure("the working directory was removed", "change to one that exists") from None
         name = f"`{os.fsdecode(error.filename)}`: " if error.filename else ""

@@ -37,7 +37,7 @@ def install(folder: str, as_json: bool) -> None:
         os.makedirs(folder, exist_ok=True)
         fresh = f"{path}.{os.getpid()}"
         os.symlink(program, fresh)
-        os.replace(fresh, path)  # in one step, since a build may be using it
+        os.replace(fresh, path)  # in one step, since a build may be using the old link
     except OSError as error:
         raise Failure(f"cannot write `{path}`: {error.strerror}") from None
     if as_json:

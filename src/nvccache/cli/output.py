@@ -103,7 +103,7 @@ def warn(*lines: str) -> None:
 
 
 def _warn(*parts: Part) -> None:
-    with contextlib.suppress(OSError):  # a message that stderr does not take is lost
+    with contextlib.suppress(OSError):  # if stderr cannot be written to, the message is lost
         _echo(*parts, err=True)
 
 
@@ -114,7 +114,7 @@ def _echo(*parts: Part, err: bool = False) -> None:
         for text, colour in coloured
     )
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
-    click.echo(line, err=err, color=False if is_plain else None)  # None: on terminals
+    click.echo(line, err=err, color=False if is_plain else None)  # None: colours on terminals
 
 
 def wrapped(line: str) -> list[str]:

@@ -137,7 +137,7 @@ def _named(event: Event, by: str) -> Iterator[tuple[str, Event]]:
                 yield stage.architecture, alone
 
 
-_MOST_KINDS = 3  # that a row of the summary names
+_MOST_KINDS = 3  # the most kinds that a row of the summary names
 Row = tuple[str, str, str]  # label, amount, details
 
 

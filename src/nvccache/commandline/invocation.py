@@ -59,7 +59,7 @@ _OF_LINKS = frozenset({"cubin", "fatbin"})  # modes that combine with -dlink; ot
 
 # Bypass reason -> the options that cause it; the most specific reason first.
 _BYPASSING = (
-    # A dry run prints unique names of temporary files, since its caller may run the commands: never replay
+    # A dry run prints unique names of temporary files, since its caller may run its commands. Never replay
     # it.
     ("information", ("dryrun",)),
     ("verbose", ("verbose", "verbose2")),
@@ -79,7 +79,7 @@ _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 # Options that do not change the product, but scramble or break a dry run (CUDA 12.4): it runs without them.
 _REMOVED = frozenset(["jobserver", "threads"])
 _MAX_OPTION_FILE = 1 << 20
-_MOST_LINKS = 40  # of the kernel
+_MOST_LINKS = 40  # the kernel's limit
 _SHELL_SPECIAL = '$`\\"\n'  # within the double quotes that nvcc puts around file names
 
 
@@ -102,7 +102,7 @@ class Dependencies:
     targets: tuple[str, ...]  # the value of the last -MT, if any; nvcc puts -odir before it
     output: str  # the value of the last -MF, or empty
     phony: bool  # -MP
-    omit_system: bool  # whether -MMD is given, even if -MD is, too
+    omit_system: bool  # whether -MMD is given, which overrides -MD
 
     def __init__(self, arguments: Sequence[Argument], options: frozenset[str]) -> None:
         target = last_value(arguments, "dependency-target-name")
@@ -295,7 +295,7 @@ def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
     """Bypass if a path is a stream or device; with `may_discard`, an output may be /dev/null."""
     for path in _read(arguments):
         if _is_stream(path):
-            return Bypass("standard_input", path)  # the real nvcc could not read it again after us
+            return Bypass("standard_input", path)  # nvcc could not read it again after nvccache has read it
     for name in ("output-file", "dependency-output"):
         value = last_value(arguments, name)
         if value == os.devnull and may_discard:

@@ -13,10 +13,10 @@ VALUE = "value"  # one value, after `=` or as the next token; the last occurrenc
 OPTIONAL = "optional"  # like VALUE, but the value may be left out, and must follow `=`
 LIST = "list"  # like VALUE, but every occurrence counts, and values are split at commas
 
-# Long names, each with its short name after a colon. `name:` has no short name; `name` alone has the same
-# one. Not in `nvcc --help`: aggressive-inline, fassociative-math, ffinite-math-only, fno-signed-zeros,
-# no-device-inline, restrict-in-struct, cicc-options, cudafe-options and fatbin-options. host-relocatable-link
-# was `-r` until CUDA 12; it affects only links.
+# Long names, each with its short name after a colon; without a colon, both names are equal, and `name:` has
+# no short name. Not in `nvcc --help`: aggressive-inline, fassociative-math, ffinite-math-only,
+# fno-signed-zeros, no-device-inline, restrict-in-struct, cicc-options, cudafe-options and fatbin-options.
+# host-relocatable-link was `-r` until CUDA 12; it affects only links.
 _SWITCHES = """
     aggressive-inline allow-unsupported-compiler augment-host-linker-script:aug-hls clean-targets:clean
     compile:c compile-as-tools-patch:astoolspatch concat cubin cuda debug:g device-c:dc device-debug:G

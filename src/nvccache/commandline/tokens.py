@@ -114,7 +114,7 @@ def _spelled(name: str, token: str, following: str | None) -> Argument | None:
     if arity == SWITCH:
         return Argument(name, None, (token,))
     if arity == OPTIONAL or following is None:
-        return None  # nvcc prints `argument expected after`, or what it does depends on the next token
+        return None  # nvcc prints `argument expected after`, or its behaviour depends on the next token
     return Argument(name, following, (token, following))
 
 

@@ -58,7 +58,7 @@ def lay_out(calls: Sequence[Event]) -> Lanes:
     # This machine comes first. On each machine, runs without a slot come last.
     for where, slot in sorted(keys, key=lambda key: (key[0], key[1] < 0, key[1])):
         entries = sorted(keys[where, slot])
-        # Stages that overlap in one slot get separate rows. They do so if two machines write one log, or if
+        # Stages that overlap in one slot get separate rows. This happens if two machines write one log, or if
         # a clock was set back.
         rows = _pack((begun, max(begun, ended - SLACK)) for begun, ended, _, _ in entries)
         for (_, _, number, index), row in zip(entries, rows, strict=True):

@@ -26,7 +26,7 @@ from nvccache.store import events
 from nvccache.store.event_line import Event
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
-MOST_CALLS = 20_000  # that the timeline and the list show
+MOST_CALLS = 20_000  # the most that the timeline and the list show
 _A_SECOND = 10_000
 _CALL_TEXTS = ("outcome", "reason", "directory", "product", "cause")
 
