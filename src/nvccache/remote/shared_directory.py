@@ -17,7 +17,7 @@ from nvccache.remote.service import UNUSABLE, Service, ServiceError
 
 # Errors that mean that an object is absent. EINVAL: not a regular file, or too large.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV)
-_WORDS = {
+_WORDS: dict[int | None, str] = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "denied"),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "full"),
     # Errors that affect one name, not the whole directory.
@@ -70,4 +70,4 @@ class SharedDirectory(Service):
 
 
 def _fault(error: OSError) -> ServiceError:
-    return ServiceError(_WORDS.get(error.errno or 0, UNUSABLE), error.strerror or "")
+    return ServiceError(_WORDS.get(error.errno, UNUSABLE), error.strerror or "")

@@ -12,6 +12,7 @@ import pytest
 from answering import Answering
 from nvccache.files import keys, signatures
 from nvccache.records import input_records, record
+from nvccache.records.facts import CurrentState
 from nvccache.records.record import LookupKey, Result
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -154,6 +155,17 @@ def test_a_signature_of_a_file_that_just_changed_is_not_stored(header, cache, tm
     add(cache, made)
     (entry,) = valid_entries(cache)
     assert entry.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
+
+
+def test_the_loaders_caches_get_signatures_on_this_machine(tmp_path):
+    (tmp_path / "ld.so.cache").touch()
+    made, now = input_records.InputRecord(), CurrentState({})
+    made.machine = [(input_records.LIBRARIES, f"{tmp_path}/ld.so.cache:libx.so", "0" * 64)]
+    for settled in (False, True):
+        now.since_ns += settled * 60 * 10**9
+        record.take_signatures(made, now)
+        expected = signatures.signature_of(f"{tmp_path}/ld.so.cache") if settled else signatures.UNKNOWN
+        assert made.cache_signatures == [expected]
 
 
 def test_a_result_is_found_by_its_name_even_if_its_inputs_changed(header, cache):

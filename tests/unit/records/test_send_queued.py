@@ -83,7 +83,8 @@ def send(cache, remote, far):
 
     def send():
         made = send_queued.Sender(cache.directory, remote, {})
-        made.send_pending()
+        was_queued = bool(uploads.queued(cache.directory, remote.identity))
+        assert made.send_pending() == was_queued
         return made
 
     return send
@@ -165,7 +166,8 @@ def test_an_object_that_fails_without_a_fault_of_the_remote_is_given_up(put, sen
     far.faults[envelope.name_of(*bad)] = error
     sent = send()
     assert not left()
-    assert (sent.refused, sent.fault) == (1, None)
+    size = len(far.content[envelope.name_of(*good)])
+    assert (sent.refused, sent.fault, sent.objects, sent.bytes) == (1, None, 1, size)
     assert "gave up 1" in sent.log_line()
     assert envelope.name_of(*good) in far.content
 
@@ -214,7 +216,7 @@ def test_a_damaged_record_on_the_remote_is_replaced(far, record_of, junk):
     assert keys_far(far) == keys_in(cache.find_record(*RECORD))
 
 
-def test_private_missing_and_machine_specific_objects_are_not_sent(cache, record_of):
+def test_private_missing_and_machine_specific_objects_are_not_sent(cache, record_of, monkeypatch):
     for bucket in (store.OBJECT, store.REPLAY, store.MEMO):
         digest = keys.digest_bytes(b"text")
         cache.add_blob(digest, b"text", compress=False)
@@ -226,7 +228,11 @@ def test_private_missing_and_machine_specific_objects_are_not_sent(cache, record
     assert send_queued.body_of(RECORD, cache) is None
     made = record_of("int x;")
     body = made.find_record(*RECORD)
-    assert send_queued.body_of(RECORD, made) == record.without_hints(body) != body
+    sent = send_queued.body_of(RECORD, made)
+    assert sent == record.without_hints(body) != body
+    for limit in (len(sent), len(sent) - 1):
+        monkeypatch.setattr(send_queued, "LARGEST", limit)
+        assert (send_queued.body_of(RECORD, made) == sent) == (limit == len(sent))
     made.add_record(*RECORD, b"no record")
     assert send_queued.body_of(RECORD, made) is None
 

@@ -23,10 +23,6 @@ def service(server, kind="http"):
     return opened(f"{server.url}/p" if kind == "http" else f"s3://b/p?endpoint={server.url}&anonymous=1")
 
 
-def options(text, **environ):
-    return object_store.options_of(remote_url.parse(text)[0], {**NO_CREDENTIALS, **environ})[1]
-
-
 def s3_error(status, code):
     return says(status, f"<Error><Code>{code}</Code><Message>of SECRET</Message></Error>".encode())
 
@@ -147,10 +143,13 @@ AZURE = {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k", "AZURE_
         ("ghac:///p", {}, "ghac / root=/p version=nvccache"),
         ("azblob://c/p", AZURE, "azblob / account_key=k account_name=a container=c"
          " endpoint=https://a.blob.core.windows.net root=/p sas_token=t"),
+        ("azblob://c?account=b&endpoint=http://e", {"AZURE_STORAGE_ACCOUNT": "a"},
+         "azblob / account_name=b container=c endpoint=http://e root=/"),
+        ("gs://b?metadata=1", {}, "gcs / bucket=b root=/"),
         ("gs://b/p?anonymous=1&endpoint=http://e", {},
          "gcs / bucket=b disable_vm_metadata=true endpoint=http://e root=/p skip_signature=true"),
-        ("s3://b?anonymous=1&region=r", {"AWS_REGION": "one"},
-         "s3 / bucket=b disable_ec2_metadata=true region=r root=/ skip_signature=true"),
+        ("s3://b?anonymous=1&region=r&endpoint=http://h", {"AWS_REGION": "one", "AWS_ENDPOINT_URL": "http://e"},
+         "s3 / bucket=b disable_ec2_metadata=true endpoint=http://h region=r root=/ skip_signature=true"),
         ("s3://b", {"AWS_REGION": "one", "AWS_DEFAULT_REGION": "two"},
          "s3 / bucket=b disable_ec2_metadata=true region=one root=/"),
         ("s3://b/p", {"AWS_DEFAULT_REGION": "two", "AWS_ENDPOINT_URL": "http://e"},
@@ -164,26 +163,6 @@ def test_client_options_follow_from_the_remote_url_and_the_environment(url, envi
     service, options = object_store.options_of(remote, environ, remote.is_writable)
     shown = [f"{name}={value}" for name, value in sorted(options.items())]
     assert " ".join([service, "/", *shown]) == expected
-
-
-@pytest.mark.parametrize(
-    ("url", "option"),
-    [("s3://b?ec2=1", "disable_ec2_metadata"), ("gs://b?metadata=1", "disable_vm_metadata")],
-)
-def test_the_metadata_service_of_a_cloud_is_queried_only_if_the_url_asks_for_it(url, option):
-    assert option in options(url.partition("?")[0])
-    assert option not in options(url)
-
-
-@pytest.mark.parametrize("url", ["s3://b", "gs://b", "azblob://c"])
-def test_an_endpoint_in_the_url_replaces_that_of_the_cloud(url):
-    assert options(f"{url}?endpoint=http://h:1", AWS_ENDPOINT_URL="http://other")["endpoint"] == "http://h:1"
-
-
-def test_credentials_of_azure_come_from_its_variables():
-    text = "azblob://c?account=a"
-    assert options(text, AZURE_STORAGE_ACCOUNT_KEY="k")["account_key"] == "k"
-    assert options(text, AZURE_STORAGE_SAS_TOKEN="?t")["sas_token"] == "t"
 
 
 def test_opendal_uses_two_threads_without_setting_a_variable_for_tools(monkeypatch):
@@ -210,6 +189,27 @@ def test_missing_folders_are_created_on_a_webdav_server_that_requires_them():
     with FaultyServer(answers) as server:
         opened(f"{server.url}/p,rw").put("1/ab/x", b"")
         assert server.requests[-1].startswith("PUT")
+
+
+@pytest.mark.parametrize(
+    ("url", "message", "word"),
+    [
+        ("ghac:///p,rw", "status: 409", ""), ("ghac:///p,rw", object_store._EXISTS, ""),
+        ("ghac:///p,rw", "status: 500", "broken"), ("s3://b,rw", "status: 409", "broken"),
+        ("s3://b,rw", object_store._EXISTS, "broken"),
+    ],
+)  # fmt: skip
+def test_only_of_githubs_cache_an_entry_that_exists_already_is_no_fault(monkeypatch, url, message, word):
+    def write(name, content):
+        raise ValueError(message)
+
+    monkeypatch.setattr(
+        object_store.ObjectStore, "_operator", lambda self, for_writing=False: SimpleNamespace(write=write)
+    )
+    if word:
+        assert fault_of(opened(url).put, NAME, b"x") == word
+    else:
+        opened(url).put(NAME, b"x")
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The trace follows its documented form: the JSON Object Format of the Trace Event Format."""
+"""The trace follows its documented form: the JSON Object Format of the Trace Event Format.
+
+For the trace of a small build see test_report_page_golden.py.
+"""
 
 from __future__ import annotations
 
@@ -31,23 +34,6 @@ def check(made):
 def names(made, kind):
     named = [event for event in made["traceEvents"] if event["name"] == kind]
     return {(event["pid"], event["tid"]): event["args"]["name"] for event in named}
-
-
-def test_machines_are_processes_and_job_slots_are_threads_of_the_trace():
-    made = of(call(stage(slot=4), stage(slot=1, where="build7"), hit()))
-    check(made)
-    assert sorted(names(made, "process_name").values()) == ["build7", "calls", "this machine"]
-    assert sorted(names(made, "thread_name").values()) == ["call 1", "job 1", "job 1 on build7"]
-
-
-def test_each_stage_is_a_complete_event_of_the_trace_with_its_source_and_times():
-    made = of(call(stage(start=0.5, seconds=1.5), outcome="miss", cause="`a.h` changed"))
-    (found,) = [event for event in made["traceEvents"] if event.get("cat") == "stage,ran"]
-    assert (found["name"], found["ts"], found["dur"]) == ("cicc compute_80", 500_000, 1_500_000)
-    assert found["args"]["source"] == "../src/a.cu"
-    (around,) = [event for event in made["traceEvents"] if event.get("cat") == "call,miss"]
-    assert (around["ts"], around["dur"]) == (0, 3_000_000)
-    assert around["args"]["cause"] == "`a.h` changed" and around["args"]["pid"] == 4711
 
 
 def test_a_remote_stage_in_the_trace_lasts_until_it_returns():
