@@ -183,11 +183,12 @@ LISTS = [
 
 @pytest.mark.parametrize(("text", "elements"), LISTS)
 def test_a_list_of_host_compiler_options_is_split_at_commas_outside_quotes(text, elements):
-    found = tokens.values(split(["-Xcompiler", text]), "compiler-options")
-    if elements is None:
-        assert isinstance(found, UnknownOption)
-    else:
-        assert found == elements
+    for words in (["-Xcompiler", text], [f"-Xcompiler={text}"]):
+        found = tokens.values(split(words), "compiler-options")
+        if elements is None:
+            assert isinstance(found, UnknownOption) and found.token == words[0]
+        else:
+            assert found == elements
 
 
 def test_nvcc_itself_splits_lists_of_host_compiler_options_the_same_way(nvcc, tmp_path):
