@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nvccache.cli import output
+from nvccache.cli import builds, output
 
 ago, at, seconds, size = output.format_ago, output.format_time, output.format_seconds, output.format_size
 
@@ -36,3 +36,9 @@ def test_long_lines_are_split_between_words_on_a_terminal_only(monkeypatch):
     assert output.wrapped(line) == ["a word-with-hyphens", "    `and/a/long/path/as/well`"]
     monkeypatch.setenv("COLUMNS", "200")
     assert list(map(len, output.wrapped("x " * 60))) == [79, 43]
+
+
+def test_only_quoted_paths_below_the_working_directory_are_shortened(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    text = f"`{{}}a.h` changed, `/x{tmp_path}/a.h` and {tmp_path}/b.h did not, nor `{tmp_path}`"
+    assert builds.relative(text.format(f"{tmp_path}/")) == text.format("")

@@ -83,6 +83,28 @@ def test_unsupported_command_lines_are_left_to_nvcc_with_their_reason(reason, li
     assert _reason(*line.split()) == reason
 
 
+# What the log names as the cause, and a line that has it.
+DETAILS = {
+    "no input file": "-c",
+    "-MF without -MD": "-c a.cu -MF a.d",
+    "-Xcompiler": "-c a.cu -Xcompiler -DX=[1]",
+    "no path for the depfile of /dev/null": "-c a.cu -MD -o /dev/null",
+    "files next to a temporary object": "a.o -o x -Xcompiler --coverage",
+    "--threads": "-t 2 -t 4 -c a.cu",
+    "--jobserver": "-c a.cu --jobserver",
+    "-optf": '-c a.cu -optf a"b',
+    "absent": "-c a.cu -optf absent",
+    "-o": "-c a.cu -Xptxas -o,x",
+    "-MD": "-c a.cu -Xcompiler -MD",
+    "--source-in-ptx": "-ptx -lineinfo -src-in-ptx a.cu",
+}
+
+
+@pytest.mark.parametrize("detail", DETAILS)
+def test_a_bypass_names_what_causes_it(detail):
+    assert parse(DETAILS[detail].split(), {}).detail == detail
+
+
 COMPILES = {
     "compile": r"""
         -c a.cu; -c /proc/self/cwd/a.cu -MD -MF /dev/shm/never.d -o /proc/self/cwd/never.o;

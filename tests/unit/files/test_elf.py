@@ -24,7 +24,7 @@ def made(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize(
     ("at", "form", "value"),
-    [(40, "<Q", 1 << 62), (58, "<H", 40), (60, "<H", 0), (60, "<H", 99), (62, "<H", 0), (62, "<H", 99)],
+    [(40, "<Q", (1 << 64) - 1), (58, "<H", 40), (60, "<H", 0), (60, "<H", 99), (62, "<H", 0), (62, "<H", 99)],
 )
 def test_malformed_elf_section_headers_count_as_hiding_text(made, at, form, value):
     image = bytearray(made.read_bytes())
