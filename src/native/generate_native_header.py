@@ -89,7 +89,6 @@ def _names() -> list[str]:
 def _tables() -> list[str]:
     tables = {
         "VARIABLES_OF_CALL": replay.OF_CALL,
-        "OWN_NAMES": real_nvcc.OWN_NAMES,
         "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
     }
     return [_table(name, texts) for name, texts in tables.items()]

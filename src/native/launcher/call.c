@@ -131,26 +131,13 @@ int is_masquerade(const struct call *call)
     return strncmp(name, "nvcc", 4) == 0 && strncmp(name, "nvccache", 8) != 0;
 }
 
-/* The number of words before the compiler's name; 0 if this program was started under the name nvcc. */
-static int arguments_before(const struct call *call)
-{
-    static const char *const own[] = OWN_NAMES;
-    int index = 1;
-
-    if (is_masquerade(call))
-        return 0;
-    while (index < call->argc && is_one_of(name_of(call->argv[index]), own))
-        index++;
-    return index;
-}
-
 int describe_call(struct call *call)
 {
     static const char *const variables[] = VARIABLES_OF_CALL;
     unsigned char sum[SUM];
     char text[32];
 
-    if (arguments_before(call) >= call->argc || !getcwd(call->cwd, sizeof call->cwd) || !guess_cache(call))
+    if (!getcwd(call->cwd, sizeof call->cwd) || !guess_cache(call))
         return 0;
     sprintf(text, "%d", call->argc - 1);
     add(call->started);

@@ -92,8 +92,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
 #define VARIABLES_OF_CALL {"PWD", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", 0}
 
-#define OWN_NAMES {"nvccache", "nvccache-python", 0}
-
 #define IGNORED_VARIABLES {"MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "OLDPWD", \
     "SHLVL", "TEMP", "TEMPDIR", "TMP", "TMPDIR", "_", 0}
 
