@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PREFIX = "NVCCACHE_"
 FILE = "file"  # the origin of values from the file, and the `setting` of a problem with the file
-AUTO = "auto"  # of base_dir
+AUTO = "auto"  # a value of base_dir
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 OFF = ("0", "false", "no", "off")
 ON = ("1", "true", "yes", "on")
@@ -28,7 +28,7 @@ _LARGEST_FILE = 1 << 20  # bytes
 
 
 class ConfigError(ValueError):
-    """A setting has an invalid value; the message for the user says which, without a period."""
+    """A setting has an invalid value; the message for the user is a clause."""
 
 
 def home_of(environ: Mapping[str, str]) -> str:

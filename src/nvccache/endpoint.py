@@ -20,17 +20,17 @@ _MOST_SECONDS = 86400
 
 
 class EndpointError(ValueError):
-    """NVCCACHE_EXECUTOR is invalid; the message says why, without a period and without secrets."""
+    """NVCCACHE_EXECUTOR is invalid; the message is a clause that says why, without secrets."""
 
 
 @dataclass(slots=True)
 class Endpoint:
     """An engine or a launcher, to which stages are sent."""
 
-    text: str  # of the setting
+    text: str  # the setting
     scheme: str
     target: str = ""  # host and port
-    launcher: list[str] = field(default_factory=list)  # its argv
+    launcher: list[str] = field(default_factory=list)  # argv of the launcher
     instance: str = ""
     queue: float = 10.0  # seconds that a stage waits for a worker at most
     deadline: float = 300.0  # seconds until a sent stage is given up, since its worker may hang

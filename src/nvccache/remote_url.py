@@ -42,7 +42,7 @@ _OFF = ("0", "false", "no", "off")
 
 
 class RemoteUrlError(ValueError):
-    """NVCCACHE_REMOTE is invalid; the message says why, without a period and without secrets."""
+    """NVCCACHE_REMOTE is invalid; the message is a clause that says why, without secrets."""
 
 
 @dataclass(slots=True)

@@ -64,7 +64,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
     limit = f"at most {format_size(settings.max_size)}" if settings.max_size else "of any size"
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
     if os.stat(root).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        text = f"others can change the cache{_owner_of(root)}, and so what is linked into your programs"
+        text = f"others can write to the cache{_owner_of(root)}, and so change your programs"
         yield Finding(ODD, "trust", text)
 
 

@@ -71,7 +71,7 @@ def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
         widths = max(map(len, texts)), max(map(len, texts.values()))
         for name, text in texts.items():
             say(f"{name:<{widths[0]}}  {text:<{widths[1]}}  {loaded.origins[name]}")
-        missing = "" if os.path.exists(path) else ", which does not exist"
+        missing = "" if os.path.exists(path) else " (does not exist)"
         say("", f"file: `{path}`{missing}" if path else "file: none, because there is no home directory")
 
 
@@ -108,7 +108,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
         new, is_there = re.subn(rf"(?m)^[\"']?{name}[\"']?\s*=.*\n?", lambda _: line, text, count=1)
         new = new if is_there else line + text  # a new setting must stand before any table
         if settings.parse_file(new) != after:
-            raise ValueError("this command cannot edit the form in which the file has this setting")
+            raise ValueError("the file has this setting in a form that nvccache cannot edit")
         new.encode()  # raises UnicodeEncodeError
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error

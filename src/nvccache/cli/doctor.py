@@ -157,7 +157,7 @@ def check_build(directory: str) -> Finding:
         return Finding(BAD, "build", text, (), (fix,))
     is_shim = real_nvcc.is_ours(compiler)
     if is_shim and os.path.basename(compiler) in real_nvcc.OWN_NAMES:
-        text = f"CMake takes nvccache, `{compiler}`, for a compiler, so builds fail"
+        text = f"CMake uses nvccache itself, `{compiler}`, as the compiler, so builds fail"
         return Finding(BAD, "build", text, (), (f"{fix} -DCMAKE_CUDA_COMPILER=nvcc --fresh",))
     if is_shim or any(os.path.basename(program) in real_nvcc.OWN_NAMES for program in programs):
         return Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")

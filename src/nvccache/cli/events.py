@@ -15,7 +15,7 @@ from nvccache.plan.stages import shown_name
 from nvccache.store import events as event_log
 from nvccache.store.event_line import CACHED, Event
 
-VERSION = 6  # of the format of `--json`
+VERSION = 6  # the version of the format of `--json`
 
 
 @click.command(epilog="Example: nvccache events --json")

@@ -75,7 +75,7 @@ def in_one_sentence() -> Iterator[None]:
         if f"{os.sep}click{os.sep}" in traceback.extract_tb(error.__traceback__)[-1].filename:
             raise OutputError(error) from None  # click failed to print, for instance the help
         if error.errno == errno.ENOENT and not error.filename:
-            raise Failure("the working directory was removed", "change to one that exists") from None
+            raise Failure("the working directory was removed", "change to an existing directory") from None
         name = f"`{os.fsdecode(error.filename)}`: " if error.filename else ""
         raise Failure(f"{name}{error.strerror or error}") from None
     except Exception as fault:

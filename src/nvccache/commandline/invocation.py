@@ -59,8 +59,8 @@ _OF_LINKS = frozenset({"cubin", "fatbin"})  # modes that combine with -dlink; ot
 
 # Bypass reason -> the options that cause it; the most specific reason first.
 _BYPASSING = (
-    # A dry run prints unique names of temporary files, since its caller may run its commands. Never replay
-    # it.
+    # A dry run prints unique names of temporary files, since the caller may run the printed commands. Never
+    # replay a dry run.
     ("information", ("dryrun",)),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
@@ -101,7 +101,7 @@ class Dependencies:
 
     targets: tuple[str, ...]  # the value of the last -MT, if any; nvcc puts -odir before it
     output: str  # the value of the last -MF, or empty
-    phony: bool  # -MP
+    phony: bool  # whether -MP is given
     omit_system: bool  # whether -MMD is given, which overrides -MD
 
     def __init__(self, arguments: Sequence[Argument], options: frozenset[str]) -> None:
@@ -121,9 +121,9 @@ class Invocation:
     output: str  # the value of -o as typed, or empty; for a query, the file that it writes
     output_directory: str  # the value of -odir as typed, or empty
     options: frozenset[str]  # canonical names of the given options, except those set to `false`
-    option_files: tuple[str, ...]  # of --options-file
+    option_files: tuple[str, ...]  # files named by --options-file
     host_flags: tuple[str, ...]  # options for the host compiler, from -Xcompiler or forwarded
-    dryrun_arguments: tuple[str, ...]  # for `nvcc --dryrun`
+    dryrun_arguments: tuple[str, ...]  # arguments for `nvcc --dryrun`
     threads: int  # the value of -t; 0 if it is not given, or if it asks for one thread per CPU
     dependencies: Dependencies | None
 

@@ -31,9 +31,9 @@ class ObjectRecord:
     """The last compile of an object."""
 
     digest_key: str = ""  # random, so that digests of two records cannot be compared
-    record_name: str = ""  # of the call's entry (record.Entry.name), or empty
+    record_name: str = ""  # the name of the call's entry (record.Entry.name), or empty
     reason_against_record: str = ""  # a clause that says why the call was not recorded as a whole
-    components: list[Component] = field(default_factory=list)  # of the key of the call
+    components: list[Component] = field(default_factory=list)  # the components of the call's key
 
 
 def stored_form(components: Iterable[KeyComponent], digest_key: str) -> list[Component]:

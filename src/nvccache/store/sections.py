@@ -36,7 +36,7 @@ class Schema:
 
     def encode(self, values: Mapping[str, Any]) -> bytes:
         """A record with these values; there must be one for each field."""
-        assert len(values) == len(self._fields), "the values are not those of the fields"
+        assert len(values) == len(self._fields), "there must be one value for each field"
         return pack(self.kind, [encode(values[name]) for name, (encode, _) in self._fields])
 
     def decode(self, record: bytes) -> dict[str, Any]:

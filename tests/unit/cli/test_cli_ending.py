@@ -95,7 +95,7 @@ def test_commands_in_a_removed_working_directory_print_no_traceback(filled, tmp_
         done = subprocess.run([*line, PROGRAM.format(before=""), *argv], capture_output=True, check=False)
         assert b"Traceback" not in done.stderr
         assert done.stderr.count(b"Error: ") == done.returncode <= 1, done.stderr
-    assert done.stderr == b"Error: the working directory was removed\nHint: change to one that exists\n"
+    assert done.stderr == b"Error: the working directory was removed\nHint: change to an existing directory\n"
 
 
 def test_a_bug_in_a_command_is_one_sentence_and_a_traceback_in_strict_mode(filled, monkeypatch):

@@ -209,8 +209,8 @@ CACHED = "`HERE` compiles CUDA through the cache"
         ("", ODD, "`HERE` compiles CUDA without nvccache", ""),
         (f"{LAUNCHER}:STRING=/gone/nvccache", BAD,
          f"`{LAUNCHER}` of `HERE` is `/gone/nvccache`, which does not exist, so builds fail", ""),
-        ("CMAKE_CUDA_COMPILER:FILEPATH=HERE/shim/nvccache", BAD, "CMake takes nvccache,"
-         " `HERE/shim/nvccache`, for a compiler, so builds fail", " -DCMAKE_CUDA_COMPILER=nvcc --fresh"),
+        ("CMAKE_CUDA_COMPILER:FILEPATH=HERE/shim/nvccache", BAD, "CMake uses nvccache itself,"
+         " `HERE/shim/nvccache`, as the compiler, so builds fail", " -DCMAKE_CUDA_COMPILER=nvcc --fresh"),
     ],
 )  # fmt: skip
 def test_a_build_directory_compiles_through_the_cache_or_has_a_command_that_fixes_it(

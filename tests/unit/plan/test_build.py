@@ -159,15 +159,15 @@ def test_a_dry_run_where_no_command_writes_an_intermediate_is_bypassed(index):
 NOT_PLANNED = {
     "an unknown option names an intermediate": (
         _changed("-arch=sm_80", '-arch=sm_80 --new-report="/s/a.report"'),
-        "no command writes /s/a.report, which another reads",
+        "no command writes /s/a.report, but one reads it",
     ),
     "an unknown option writes an intermediate": (
         _changed("-arch compute_80", '-arch compute_80 --second-code "/s/a.second"'),
-        "no command writes /s/a.second, which another reads",
+        "no command writes /s/a.second, but one reads it",
     ),
     "an output that is not kept is read": (
         _changed('"/s/a.ptx" -o "/s/a.cubin"', '"/s/a.cudafe1.gpu" -o "/s/a.cubin"'),
-        "no command writes /s/a.cudafe1.gpu, which another reads",
+        "no command writes /s/a.cudafe1.gpu, but one reads it",
     ),
     "an unknown tool reads one": (
         [*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:]],
@@ -175,7 +175,7 @@ NOT_PLANNED = {
     ),
     "a producer comes after its reader": (
         [HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE],
-        "no command writes /s/a.ptx, which another reads",
+        "no command writes /s/a.ptx, but one reads it",
     ),
     "nothing writes the product": (PIPELINE[:6], "no command writes the product"),
     "nvcc removes a file elsewhere": ([*PIPELINE, "rm /tmp/a.ptx"], "nvcc removes /tmp/a.ptx"),
