@@ -182,8 +182,8 @@ class Config:
     """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
 
     A row is `name: type = setting(parser, default)`, followed by its text for docs/reference/settings.md,
-    which has the same order. These texts are not compiled, so they cost a hit nothing. Instances have the
-    value as `name`. `dir` is empty if it is not set and there is no home directory.
+    which has the same order. These texts are not compiled, so they cost a hit nothing. An instance has
+    the value of each setting as an attribute. `dir` is empty if it is not set and there is no home directory.
     """
 
     dir: str = setting(

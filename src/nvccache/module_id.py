@@ -10,12 +10,12 @@ tools run, with an id whose rest is made from
     the names of outputs    which differ for two objects of a program. If the source's path is absolute, as
                             with CMake, they are relative to the working directory, so that build directories
                             share results. Otherwise they are absolute, since the Makefiles of two directories
-                            may compile one source
-    the text                of the first pass, without line numbers
+                            may compile one source.
+    the text                of the first pass, without line numbers.
 
-and from nothing else: a macro that is not used, or an option of one tool, does not change the id. Below a
-base directory the source's path is relative to the checkout, so that all checkouts have the same id.
-A result that may contain the id is stored under a key with the id.
+Nothing else is part of the id: a macro that is not used, or an option of one tool, does not change it. Below
+a base directory the source's path is relative to the checkout, so that all checkouts have the same id. A
+result that may contain the id is stored under a key with the id.
 """
 
 from __future__ import annotations

@@ -276,9 +276,7 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
                 return Bypass("same_base_name", os.path.basename(min(objects & written)))
             written |= objects
         elif needed - readable:
-            return Bypass(
-                "unexplained", f"no command writes {min(needed - readable)}, but one reads it"
-            )
+            return Bypass("unexplained", f"no command writes {min(needed - readable)}, but one reads it")
         for output in stage.outputs:
             if output.path in written:
                 return Bypass("same_base_name", os.path.basename(output.path))

@@ -229,7 +229,7 @@ _MACHINE_CLAUSES = {
     "features": "the class of the processor changed",
     "host": "the machine changed",
     "directory": "the working directory changed",
-    "caller": "the user, limits, processors or standard input changed; a script or program may notice",
+    "caller": "the user, limits, processors or standard input changed, which a program may have read",
     "libraries": "the libraries that {} lists changed",
 }
 # These kinds of facts are checked before any file is read. The comment below each kind describes a row.
