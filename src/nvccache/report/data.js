@@ -1,5 +1,5 @@
-// What is embedded in the page, decoded: calls and stages as columns, and the items of each lane.
-// An item is a number: a stage's, or that of a call after all stages.
+// Decodes the data in the page: calls and stages as columns, and the items of each lane.
+// An item is a number: first the stages are numbered, then the calls.
 const data = JSON.parse(document.getElementById('data').textContent);
 const UNIT = 1e-4; // seconds
 const calls = data.calls;
@@ -16,9 +16,9 @@ const matches = new Uint8Array(callCount).fill(1); // whether a call fits the fi
 
 const isCall = (item) => item >= stageCount;
 const callOf = (item) => (isCall(item) ? item - stageCount : stageCall[item]);
-// A stage that did not run here: it took no time of its own.
+// Whether a stage did not run, but has a result of the cache or of another process; it took no time.
 const isFound = (item) => !isCall(item) && ['hit', 'shared'].includes(word(stages.result, item));
-// How an item is painted: a call by its outcome, what was found by how, and what ran by its tool.
+// The name of an item's colour: a call's outcome, the result of a stage that did not run, or the tool that ran.
 const kindOf = (item) => (isCall(item) ? word(calls.outcome, item - stageCount) : word(isFound(item) ? stages.result : stages.kind, item));
 
 const lanes = data.lanes.map(([group, name]) => ({ group, name, items: [], bars: [], ticks: [] }));
@@ -32,7 +32,7 @@ for (let call = 0, stage = 0; call < callCount; call++) {
   for (const last = stage + calls.stages[call]; stage < last; stage++) {
     stageCall[stage] = call;
     if (isFound(stage)) {
-      // It took no time; one that was found late must not stand behind its call.
+      // A stage that did not run takes no time, and must not be shown after the end of its call.
       begun[stage] = ended[stage] = Math.min(start + stages.start[stage] * UNIT, ended[item]);
     } else {
       begun[stage] = start + stages.start[stage] * UNIT;
@@ -46,7 +46,7 @@ for (let item = 0; item < stageCount + callCount; item++) {
   lane.items.push(item);
   (isFound(item) ? lane.ticks : lane.bars).push(item);
 }
-// A call stands before its stages that begin with it.
+// A call comes before the stages that begin at the same time.
 const inOrder = (a, b) => begun[a] - begun[b] || isCall(b) - isCall(a) || a - b;
 for (const lane of lanes) {
   for (const items of [lane.items, lane.bars, lane.ticks]) items.sort(inOrder);
@@ -54,7 +54,7 @@ for (const lane of lanes) {
 const laneOf = (item) => (isCall(item) ? calls.lane[item - stageCount] : stages.lane[item]);
 const lastEnd = ended.reduce((most, end) => Math.max(most, end), 0);
 
-// The first of `items` at `low` or behind it, which are in order, for which `time` of it is `least` or more.
+// The first index from `low` on in the sorted `items` for which the item's `time` is `least` or more.
 function firstFrom(items, time, least, low = 0) {
   let high = items.length;
   while (low < high) {
@@ -82,16 +82,16 @@ const sourceOf = (call) => word(calls.source, call) || word(calls.product, call)
 
 const stageName = (stage) => word(stages.name, stage);
 const fileOf = (call) => sourceOf(call).replace(/.*\//, '');
-// On a bar: `scan.cu: cicc 90`.
+// The text on a bar, such as `scan.cu: cicc 90`.
 const labelOf = (item) => (isCall(item) ? fileOf(callOf(item)) : `${fileOf(callOf(item))}: ${stageName(item).replace(/(compute|sm)_/, '')}`);
 
-// Why a call ended as it did: its cause, or what the reason of its bypass means.
+// Why a call had its outcome: its cause, or the sentence about its bypass reason.
 function because(call) {
   const reason = word(calls.reason, call);
   return word(calls.cause, call) || data.sentences[reason] || spoken(reason);
 }
 
-// The lines about an item: a title, and details.
+// Lines of text about an item: a title, then details.
 function linesOf(item) {
   const call = callOf(item);
   const start = `at ${duration(begun[item])}`;

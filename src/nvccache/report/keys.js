@@ -1,4 +1,4 @@
-// How the timeline is moved and read: by pointer, wheel and keyboard. What a pointer shows, the keyboard announces.
+// Moves the timeline by pointer, wheel and keyboard, shows details of items, and announces them to screen readers.
 const tip = document.getElementById('tip');
 const announced = document.getElementById('announced');
 
@@ -18,7 +18,7 @@ function showTip(item) {
   tip.style.top = `${y}px`;
 }
 
-// Choose an item as the keyboard does: it comes into view, and is announced.
+// Select an item: scroll it into view, and announce it.
 function choose(item) {
   view.chosen = item;
   if (item >= 0) {
@@ -40,7 +40,7 @@ function inLane(step) {
   return items[Math.min(Math.max(at, 0), items.length - 1)];
 }
 
-// The item of the next lane in a direction that is nearest in time.
+// The item that is nearest in time in the next lane above or below.
 function inNextLane(step) {
   for (let lane = laneOf(view.chosen) + step; lane >= 0 && lane < lanes.length; lane += step) {
     const { items } = lanes[lane];
@@ -52,7 +52,7 @@ function inNextLane(step) {
   return view.chosen;
 }
 
-// The first item of what is in view.
+// The first item that is in view.
 function firstInView() {
   for (const lane of lanes) {
     const at = firstFrom(lane.items, begun, view.from);
@@ -91,7 +91,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-// Drag to move; two fingers zoom. `onDrag` is given where the pointer was and is, and where another one is.
+// Dragging moves the view; two fingers zoom. `onDrag` gets the pointer's last and present x, and another pointer's x.
 let dragged = 0; // pixels since the pointer went down
 function draggable(canvas, onDrag) {
   const held = new Map();

@@ -1,4 +1,4 @@
-// All calls as a table, a page at a time: the timeline for those who read or search instead.
+// All calls as a table, one page at a time, for those who would rather read or search than use the timeline.
 const PAGE = 50;
 const table = document.getElementById('list');
 const listed = { calls: [], page: 0, outcome: '', filter: '', order: 'start' };
@@ -14,14 +14,14 @@ function element(name, text = '', properties = {}) {
   return made;
 }
 
-// Lines of a path end behind a slash rather than anywhere.
+// Long paths are broken after slashes, not anywhere.
 function path(text) {
   const code = element('code');
   for (const part of text.split(/(?<=\/)/)) code.append(part, document.createElement('wbr'));
   return code;
 }
 
-// A cell with a sentence, in which paths stand between backquotes.
+// A cell with a sentence; what stands between backquotes is shown as a path.
 function sentence(text) {
   const cell = element('td');
   cell.append(...text.split('`').map((part, number) => (number % 2 ? path(part) : part)));
@@ -40,7 +40,7 @@ function signed(kind) {
   return cell;
 }
 
-// What is searched: all that is shown of a call and of its stages.
+// The text that the filter searches: all that is shown of a call and its stages.
 const searched = new Map();
 function textOf(call) {
   if (!searched.has(call)) {
@@ -133,7 +133,7 @@ function stagesOf(call) {
   return row;
 }
 
-// Go to one call in the list, with its stages open.
+// Go to a call in the list, and show its stages.
 function listCall(call) {
   document.getElementById('all').open = true;
   if (!listed.calls.includes(call)) {

@@ -1,4 +1,4 @@
-// Puts the page together: theme, tools above the timeline, and what begins when.
+// Starts the page: the theme, the tools above the timeline, then the timeline and the list.
 const THEMES = ['automatic', 'light', 'dark'];
 const themeButton = document.getElementById('theme');
 const byId = (id) => document.getElementById(id);
@@ -7,7 +7,7 @@ function remembered() {
   try {
     return localStorage.getItem('nvccache-theme');
   } catch {
-    return null; // a browser that keeps nothing for files
+    return null; // some browsers store nothing for local files
   }
 }
 
@@ -18,7 +18,7 @@ function setTheme(theme) {
   try {
     localStorage.setItem('nvccache-theme', theme);
   } catch {
-    // It lasts as long as the page.
+    // The choice lasts until the page is closed.
   }
   repaint();
 }
@@ -30,7 +30,7 @@ function repaint() {
 }
 
 function showBuild() {
-  // A little room, so that what ends last does not touch the edge; and some time, if it took none.
+  // A margin, so that the last bar does not touch the edge. An empty build gets some length, too.
   const size = Math.max(lastEnd, 0.01);
   view.whole = [-size * 0.005, size * 1.01];
   choose(-1);
@@ -74,5 +74,5 @@ function start() {
 }
 
 for (const link of document.querySelectorAll('nav a')) link.hidden = !document.querySelector(link.getAttribute('href'));
-// The summary is painted before the timeline is worked out.
+// Delayed, so that the summary is painted before the timeline is computed.
 requestAnimationFrame(() => setTimeout(start));

@@ -1,4 +1,4 @@
-// Colours and patterns: taken from the style sheet, so that a theme changes both. Patterns carry the same meaning as colours.
+// Colours come from the style sheet, so that themes change them. Patterns have the same meanings as colours.
 let paints = {};
 let colours = {};
 
@@ -58,7 +58,7 @@ function line(pen, x0, y0, x1, y1) {
   pen.stroke();
 }
 
-// One bar; narrow ones have no room for more than the colour.
+// Draw a bar; a narrow one has only a colour, since a pattern needs more room.
 function drawBar(pen, kind, x, y, width, height) {
   const paint = paints[kind] || paints.other;
   if (width < 5) {
@@ -88,8 +88,8 @@ function drawBar(pen, kind, x, y, width, height) {
   }
 }
 
-// What was found: a diamond, or a square with a hole for what another process was running; the edge keeps it
-// apart from the bar below it.
+// Draw a stage that did not run: a diamond for a hit, a square with a hole if another process ran the stage. The
+// edge separates the sign from the bar below it.
 function drawTick(pen, kind, x, y, radius) {
   pen.fillStyle = paints[kind].colour;
   pen.strokeStyle = colours.back;
@@ -109,7 +109,7 @@ function drawTick(pen, kind, x, y, radius) {
   pen.stroke();
 }
 
-// The canvas in its size on the screen, sharp on any; its pen draws in CSS pixels.
+// The drawing context of a canvas in CSS pixels, with a resolution that is sharp on this screen.
 function sized(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [wide, high] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -121,7 +121,7 @@ function sized(canvas, width, height) {
   return pen;
 }
 
-// Beside each name in the legend, what it looks like in the timeline.
+// Draw a sample beside each name in the legend, as the timeline shows it.
 function drawLegend() {
   for (const sign of document.querySelectorAll('#legend .sign:not(.hit, .shared)')) {
     let canvas = sign.nextElementSibling;

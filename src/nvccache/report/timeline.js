@@ -1,5 +1,5 @@
-// The timeline: what of it is in view, how it is drawn, and which item is where. Only what is visible is drawn,
-// and of what falls on one pixel only the first, so that any number of stages is drawn in some milliseconds.
+// The timeline: its part in view, its drawing, and which item is at a point. Only visible items are drawn, and
+// of those on one pixel only the first, so that drawing takes some milliseconds for any number of stages.
 const lanesCanvas = document.getElementById('lanes');
 const overviewCanvas = document.getElementById('overview');
 const scroller = document.getElementById('scroll');
@@ -21,7 +21,7 @@ for (const [index, lane] of lanes.entries()) {
 const contentHeight = rows.length ? rows.at(-1).y + ROW + 4 : AXIS + ROW;
 const rowOfLane = new Map(rows.filter((row) => row.heading === undefined).map((row) => [row.lane, row]));
 
-// Asked once a frame: to look at the layout for each bar would take longer than to draw it.
+// Measured once per frame, since querying the layout for each bar would take longer than drawing it.
 let chartWidth = 1000;
 const measure = () => { chartWidth = lanesCanvas.clientWidth; };
 const gutter = () => (chartWidth < 600 ? 52 : 92);
@@ -112,11 +112,11 @@ function drawBars(pen, lane, y) {
     const x = xOf(Math.max(begun[item], view.from - 10 * step));
     const end = Math.max(x + 1, xOf(Math.min(ended[item], view.to + 10 * step)));
     if (end < drawnTo + 0.5) {
-      // On to the next that reaches beyond this pixel, over any number that does not.
+      // Skip to the next bar that ends beyond this pixel.
       at = firstFrom(lane.bars, ended, timeAt(drawnTo + 0.5), at + 1) - 1;
       continue;
     }
-    // A pixel between neighbours, where there is one to spare.
+    // Leave a pixel between neighbours, if the bar is wide enough.
     const width = Math.max(1, end - x - (end - x > 4 ? 1 : 0));
     pen.globalAlpha = matches[callOf(item)] ? 1 : 0.15;
     drawBar(pen, kindOf(item), x, y, width, BAR);
@@ -142,10 +142,10 @@ function drawTicks(pen, lane, y) {
   pen.globalAlpha = 1;
 }
 
-// The name on a bar, on a ground of its own where the bar is patterned.
+// Draw the name on a bar, on a plain ground, since the bar may have a pattern.
 function drawLabel(pen, item, x, y, width) {
   const left = Math.max(x, gutter());
-  // As much of the bar as shows what it is stays free.
+  // A part of the bar stays free, to show its colour and pattern.
   const room = (Math.min(x + width, chartWidth) - left) * (isCall(item) ? 0.5 : 0.75) - 10;
   const text = shortened(labelOf(item), room);
   if (text.length < 5) return;
@@ -168,7 +168,7 @@ function drawOutline(pen, row) {
   }
 }
 
-// The smallest round step that leaves room for its labels.
+// Steps of the time axis; the smallest one that leaves room for labels is used.
 const STEPS = [0.0001, 0.001, 0.01, 0.1].flatMap((step) => [step, 2 * step, 5 * step]);
 STEPS.push(...[1, 2, 5, 10, 20, 30], ...[1, 2, 5, 10, 20, 30].map((minutes) => 60 * minutes));
 STEPS.push(...[1, 2, 6, 12, 24, 48, 120, 240, 720, 2400, 24000].map((hours) => 3600 * hours));
@@ -211,7 +211,7 @@ function axisText(time, step) {
   return shown.map((part, index) => (index ? String(part).padStart(2, '0') : part)).join(':');
 }
 
-// How many stages ran at each moment, over the whole build, with the part in view.
+// Draw how many stages ran at each moment of the whole build, and mark the part in view.
 function drawOverview() {
   const [width, height] = [overviewCanvas.clientWidth, overviewCanvas.clientHeight];
   const pen = sized(overviewCanvas, width, height);
@@ -235,7 +235,7 @@ function drawOverview() {
   pen.fillText(`max. ${Math.round(most)}`, 8, 22, gutter() - 10);
 }
 
-// The mean number of stages that ran in each of so many parts of the build.
+// The mean number of running stages in each of `count` parts of the build.
 let busyCache = { key: '' };
 function busyness(count) {
   const key = `${count} ${view.whole}`;
@@ -258,7 +258,7 @@ function shortened(text, room) {
   return text.length <= letters ? text : `${text.slice(0, Math.max(0, letters - 1))}…`;
 }
 
-// The item at a place of the canvas, or -1. What took no time can be met a little beside it.
+// The item at a point of the canvas, or -1. An item that took no time is also found a few pixels beside it.
 function itemAt(x, y) {
   const row = rows.find((each) => y + scroller.scrollTop >= each.y && y + scroller.scrollTop < each.y + each.height);
   if (!row || row.heading !== undefined || y < AXIS || x < gutter()) return -1;
