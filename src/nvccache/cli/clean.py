@@ -72,7 +72,7 @@ def clean(
         raise Failure(f"nothing can be removed, because `readonly` is on ({settings.origins['readonly']})")
     removed: Amount | None = None
     if settings.dir:
-        try:
+        with contextlib.suppress(NoCacheError):
             if everything:
                 removed = eviction.clear(settings.dir, dry_run)
             elif matching is not None:
@@ -80,8 +80,6 @@ def clean(
                 removed = eviction.remove(settings.dir, names, dry_run)
             else:
                 removed = eviction.prune(settings.dir, max_size, older_than, dry_run)
-        except NoCacheError:
-            removed = None
     _show(removed, settings.dir, dry_run, as_json)
 
 

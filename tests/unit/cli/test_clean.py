@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from nvccache.cli import clean
+from nvccache.explain import object_record
+from nvccache.store import event_line, store
+from nvccache.store.store import COMPRESSED, Store
+from sample_events import event
 
 
 @pytest.mark.parametrize(
@@ -21,3 +25,14 @@ def test_a_pattern_matches_base_names_or_with_a_slash_whole_paths(
     monkeypatch.chdir(tmp_path)
     here = str(tmp_path)
     assert clean._matches(path.replace("HERE", here), glob.replace("HERE", here)) == is_match
+
+
+def test_a_matching_call_names_the_record_of_its_object_even_if_no_other_is_left(cache_dir):
+    call = event("miss", product="/b/a.o", sources=["s/../x.cu"], directory="/b")
+    event_line.append(cache_dir, call)
+    event_line.append(cache_dir, event("bypass", sources=["x.cu"], directory="/c"))
+    cache = Store(cache_dir)
+    name = cache.name(store.OBJECT, object_record.key_of("/b/a.o"))
+    for glob in ("a.*", "x.cu", "/b/*.cu"):
+        assert clean._names_of(glob, cache) == {name, name + COMPRESSED}
+    assert clean._names_of("b.o", cache) == set()

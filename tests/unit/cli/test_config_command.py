@@ -83,7 +83,7 @@ def test_config_leaves_the_settings_file_unchanged_on_a_full_disk(nvccache, file
 
     file.write_text(TEXT)
     monkeypatch.setattr(os, step, fail)
-    result = nvccache("config", "jobs", "9")
+    result = nvccache("config", "jobs", "10")
     assert (result.exit_code, result.output) == (
         1,
         f"Error: cannot write `{file}`: No space left on device\n",

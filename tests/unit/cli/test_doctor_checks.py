@@ -66,9 +66,10 @@ def test_doctor_creates_a_missing_cache_but_not_in_readonly_mode(root):
     assert sorted(os.listdir(new)) == ["CACHEDIR.TAG", "tmp"]
 
 
-@pytest.mark.parametrize("part", ["tmp", "journal", store.BLOB])
+@pytest.mark.parametrize("part", ["tmp", "journal", "locks", store.BLOB])
 def test_doctor_names_a_cache_folder_that_cannot_be_written_and_its_owner(root, part):
     """A cache shared by all users, in which one has created something with another umask."""
+    (root / "locks").mkdir(exist_ok=True)
     for path in (root, *root.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o666)
     (root / part).chmod(0o555)
