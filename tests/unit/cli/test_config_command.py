@@ -22,8 +22,10 @@ TEXT = '# mine\nmax_size = "1G"  # enough\n\n"jobs" = 3\n# the rest\n[table]\nma
 
 
 def test_config_makes_a_private_settings_file_and_keeps_the_mode_of_an_existing_one(nvccache, file, tmp_path):
+    file.parent.rmdir()
     nvccache.lines("config", "jobs", "2")
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("jobs = 2\n", 0o600)
+    assert file.parent.stat().st_mode & 0o777 == 0o700
     (tmp_path / "dotfile").write_text("jobs = 1\n")
     (tmp_path / "dotfile").chmod(0o640)
     file.unlink()
@@ -73,17 +75,19 @@ def test_config_refuses_a_value_that_toml_cannot_hold(nvccache, file, value):
 def test_config_refuses_a_settings_file_that_is_not_regular(nvccache, file, put):
     put(file)
     result = nvccache("config", "max_size", "20G")
-    assert result.exit_code == 1 and result.output.endswith("not a regular file\n")
+    error = f"Error: cannot change `max_size` in `{file}`: not a regular file\n"
+    assert (result.exit_code, result.output) == (1, error)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_config_leaves_the_settings_file_unchanged_on_a_full_disk(nvccache, file, monkeypatch, step):
-    def fail(*_):
+    def fail(first, *_):
+        assert step != "fsync" or os.fstat(first).st_size
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     file.write_text(TEXT)
     monkeypatch.setattr(os, step, fail)
-    result = nvccache("config", "jobs", "10")
+    result = nvccache("config", "jobs", "9")
     assert (result.exit_code, result.output) == (
         1,
         f"Error: cannot write `{file}`: No space left on device\n",

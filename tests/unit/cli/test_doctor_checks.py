@@ -243,8 +243,9 @@ def test_doctor_reports_a_wrong_setting_with_its_fix(cache_dir):
 def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypatch):
     (tmp_path / "notes").write_bytes(b"launcher: not built: no room\nobserver: not built: error: too \xff\n")
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
-    found = list(doctor.check_installation())[-1]
+    *_, program, found = doctor.check_installation()
     fix = "to fix it: install nvccache again where a C compiler is installed"
+    assert program.details == ("launcher: not built: no room", fix)
     assert found.topic == "observer" and found.text.endswith(", so every call runs nvcc without the cache")
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too \udcff", fix))
 
