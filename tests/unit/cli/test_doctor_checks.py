@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -276,6 +277,7 @@ def test_doctor_without_an_nvcc_compiles_nothing_and_shows_how_to_get_one(nvccac
     assert document["findings"][3]["fix"] == ["unset NVCCACHE_NVCC"]
 
 
+PROXY = '#!/bin/sh\n[ "$1 $2" != "-m nvccache" ] || shift 2\n'
 SAMPLE = """#!/bin/sh
 [ "$NVCCACHE_STRICT$NVCCACHE_LOG $NVCCACHE_DIR $XDG_CONFIG_HOME" = "1 $PWD/cache $PWD" ] || exit 9
 case "$*" in "-keep -keep-dir keep -c probe.cu -o probe.o" | "-c probe.cu -o probe.o") ;; *) exit 8 ;; esac
@@ -301,7 +303,7 @@ for object; do :; done
         ("exit 3", "", [(BAD, "plain nvcc", "cannot compile:", ("status 3",))]),
         (
             "cat probe.cu >$object",
-            "echo >probe.o; exit",
+            "[ $# = 5 ] && echo >probe.o; exit",
             [
                 (GOOD, "plain nvcc", "compiles in TIME", ()),
                 (BAD, "nvccache", "the object differs from nvcc's; please report this bug", ()),
@@ -313,11 +315,12 @@ for object; do :; done
 def test_doctor_compiles_a_sample_plainly_and_twice_through_the_cache(
     tmp_path, monkeypatch, nvcc, ours, expected
 ):
-    for name, text in (("nvcc", SAMPLE.format(act=nvcc)), ("nvccache", f'#!/bin/sh\n{ours}\nexec "$@"\n')):
+    for name, text in (("nvcc", SAMPLE.format(act=nvcc)), ("nvccache", PROXY + f'{ours}\nexec "$@"\n')):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     recorded, waited = iter([Event(), Event("miss"), Event("bypass", "of_tomorrow")]), []
-    monkeypatch.setattr(doctor, "launcher", lambda: str(tmp_path / "nvccache"))
+    monkeypatch.setattr(doctor, "launcher", lambda: "" if ours else str(tmp_path / "nvccache"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nvccache"))
     monkeypatch.setattr(doctor.events, "newest", lambda cache: iter([next(recorded)]))
     monkeypatch.setattr(doctor.time, "sleep", waited.append)
     environ = {**os.environ, "NVCCACHE_LOG": "/mine"}

@@ -281,21 +281,3 @@ def test_normally_ignored_variables_are_inputs_of_a_script_that_names_them(name)
 )
 def test_normally_ignored_variables_are_inputs_of_a_script_that_uses_their_short_forms(text, name):
     assert judge.variables_of(process("sh", "-c", f"{text}; eval x"), {}, False) == {WHOLE, name} - {""}
-
-
-@pytest.mark.parametrize(
-    ("program", "seen", "existed", "expected"),
-    [
-        ("cat", {"absent": ["o/a.o"]}, False, True), ("g++", {"absent": ["o/a.o"]}, False, False),
-        ("cat", {"absent": ["link/a.o"]}, False, True), ("cat", {"absent": ["a.o", "o/b.o"]}, False, False),
-        ("cat", {"found": {"o/a.o": FILE}}, True, True), ("cat", {"found": {"o/a.o": FILE}}, False, False),
-        ("cat", {"files": {"o/a.o": (0, 0, 0, 0, 0)}}, True, True),
-    ],
-)  # fmt: skip
-def test_a_program_other_than_a_compiler_may_depend_on_a_product_that_it_looks_for(
-    tmp_path, monkeypatch, program, seen, existed, expected
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "o").mkdir()
-    (tmp_path / "link").symlink_to("o")
-    assert judge.looks_for_product(process(program, **seen), "o/a.o", existed=existed) == expected
