@@ -73,7 +73,9 @@ def parse(text: str) -> Endpoint:
     authority, _, query = rest.partition("?")
     endpoint.target = authority.removeprefix("//").rstrip("/")
     if "@" in authority:
-        raise EndpointError("the URL has a user or a password; put it into the file that `token_file` names")
+        raise EndpointError(
+            "the URL has a user or password; put secrets into the file that `token_file` names"
+        )
     host, _, port = endpoint.target.rpartition(":")
     if scheme not in (GRPC, GRPCS) or not authority.startswith("//") or not host or not port.isdecimal():
         raise EndpointError("the value is neither of the form `grpc://host:port` nor `prefix:srun -n1 --`")

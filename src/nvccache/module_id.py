@@ -38,7 +38,7 @@ _REST_DIGITS = 8  # as many as of nvcc's own crc32
 
 
 def compose(source_path: str, source_name: str, outputs: Sequence[str], text: str) -> bytes:
-    """The id of a TU. Its base name is that of `source_name`, which may be a link. `text` is a digest."""
+    """The id of a TU, with the base name of `source_name`, which may be a link; `text` is a text's digest."""
     name = re.sub(rb"[^0-9A-Za-z]", b"_", os.fsencode(os.path.basename(source_name)))
     rest = keys.key_of("module id", [("outputs", tuple(outputs)), ("text", (text,))])[:_REST_DIGITS]
     return b"_%08x_%d_%s_%s" % (zlib.crc32(os.fsencode(source_path)), len(name), name, rest.encode())

@@ -32,7 +32,8 @@ _POSITION_READERS = tuple(_BUILTIN + name for name in (b"source_location", b"LIN
 _RAW_STRING = rb'"(?<=R")(?=([^()\\\s]{0,16})\()'
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
-# A stretch of system headers begins where one is entered or returned to, and ends where another file is.
+# A stretch of system headers: from a marker that enters or returns to one, up to a marker that enters or
+# returns to any other file.
 _ENTERS_SYSTEM = rb'\n# \d+ "[^\n]*" [12] 3(?: 4)?\n'
 _LEAVES_SYSTEM = rb'\n# \d+ "[^\n]*" [12](?: 4)?\n'
 # A mark says from what kind of file the text after it is: the sum of 1 main file, 2 system header, 4 C

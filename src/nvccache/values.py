@@ -1,7 +1,8 @@
 """Replacements for `dataclass`, `field` and `replace` of the standard library, so that a miss starts faster.
 
-The module `dataclasses` imports `inspect` and compiles each class's methods from text: a quarter of the time
-for a miss's imports (docs/development/decisions/hits.md). Type checkers see the standard ones.
+The module `dataclasses` imports `inspect` and compiles the methods of each class from text. This takes a
+quarter of the time that a miss needs for imports (docs/development/decisions/hits.md). Type checkers see the
+functions of the standard library.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class _Reader:
     def _note_unobservable(self, kind: str, numbers: Sequence[int], text: str) -> None:
         name = f"`{self._process.program}`"
         if kind == "g":
-            self.fails(f"{name} makes the C library look up `{text}`")
+            self.fails(f"{name} looks up `{text}` through a function that is not observed")
         elif kind == "n":
             self.fails(f"{name} uses the network")
         elif kind == "k":

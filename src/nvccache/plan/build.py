@@ -268,7 +268,8 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
         if stage.kind == OPAQUE:
             if needed & (written - readable):
                 return Bypass(
-                    "unexplained", f"the content of {min(needed & (written - readable))} is not kept"
+                    "unexplained",
+                    f"nothing keeps {min(needed & (written - readable))}, but a tool may read it",
                 )
             readable |= needed  # an unknown command may read or write any file that it names
             objects = {path for option, path in pairwise(stage.argv) if option == "-o" and path in needed}

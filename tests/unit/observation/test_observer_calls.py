@@ -131,11 +131,11 @@ HARMLESS = {
     'if (!fstat(open(".", O_TMPFILE | O_WRONLY, 0600), &status) && !(status.st_mode & 0600)) abort()',
 }
 UNOBSERVABLE = {
-    'glob("*", 0, NULL, &found)': "look up",
-    'nftw(".", visit, 1, 0)': "look up",
-    'wordexp("x", &words, 0)': "look up",
-    'fts_open((char *[]){".", NULL}, FTS_LOGICAL, NULL)': "look up",
-    'shm_open("/never", O_RDONLY, 0)': "look up",
+    'glob("*", 0, NULL, &found)': "looks up",
+    'nftw(".", visit, 1, 0)': "looks up",
+    'wordexp("x", &words, 0)': "looks up",
+    'fts_open((char *[]){".", NULL}, FTS_LOGICAL, NULL)': "looks up",
+    'shm_open("/never", O_RDONLY, 0)': "looks up",
     "socket(AF_INET, SOCK_STREAM, 0)": "network",
     'getaddrinfo(NULL, "1", NULL, (void *)room)': "network",
     'gethostbyname("127.0.0.1")': "network",

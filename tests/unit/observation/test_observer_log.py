@@ -233,7 +233,7 @@ def test_a_log_that_is_torn_or_has_a_hole_is_incomplete(observe):
         ([WHOLE, b"\n"], "the observer's log is damaged"),
         ([WHOLE, b"@1 -5\n"], "the observer's log is damaged"),
         ([WHOLE, batch(ROOT, END)[:-1] + b"x"], "the observer's log is damaged"),
-        ([batch(ROOT, *start(), "g\t/place/*", END)], "`/place/*`"),
+        ([batch(ROOT, *start(), "g\t/place/*", END)], "`/place/*` through a function that is not observed"),
         ([batch(ROOT, *start(), "n 2\t", END)], "the network"),
         ([batch(ROOT, *start(), "k 425\t", END)], "system call 425, which is not observed"),
         ([batch(ROOT, *start(), "!\tthe log is too long", END)], "the log is too long"),

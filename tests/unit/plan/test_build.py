@@ -171,7 +171,7 @@ NOT_PLANNED = {
     ),
     "an unknown tool reads one": (
         [*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:]],
-        "the content of /s/a.cudafe1.gpu is not kept",
+        "nothing keeps /s/a.cudafe1.gpu, but a tool may read it",
     ),
     "a producer comes after its reader": (
         [HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE],
