@@ -62,7 +62,7 @@ A setting is wrong if its value is invalid or its name is unknown, such as `NVCC
 file that cannot be read, or is not TOML, is ignored. Compiles use the default in place of a wrong setting,
 and print nothing about it; commands and the log report it. There are two exceptions. An invalid value of
 `disable` or `readonly` turns the setting on. If a setting that decides what `clean` or `stats --zero` removes
-is wrong, they remove nothing.
+is wrong, these commands remove nothing.
 
 In a path, `~` is the home directory. A relative path in a variable is relative to the working directory; in
 the settings file, it is wrong. Without a home directory, there is no cache unless `NVCCACHE_DIR` names one.

@@ -1,4 +1,4 @@
-"""`python -m nvccache` does what the executable `nvccache` does, but isolates Python only with `-I`."""
+"""`python -m nvccache` does what `nvccache` does, but Python is isolated only if `-I` is given."""
 
 import os
 import sys

@@ -64,7 +64,7 @@ def requests_colours(argv: Iterable[str]) -> bool:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether products do not depend on a variable, unless a program that is no compiler reads it by name."""
+    """Whether no product depends on a variable, unless a program other than a compiler reads it by name."""
     return name in OF_OTHERS or name.startswith(OWN)
 
 

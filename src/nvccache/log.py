@@ -93,7 +93,7 @@ def hide(text: str) -> str:
 
 
 def hide_detail(detail: str) -> str:
-    """The detail of a bypass without secrets: of an option, which may be unknown, only the name."""
+    """The detail of a bypass without secrets: if it is an option, which may be unknown, only its name."""
     import re
 
     name = re.match(r"[^=\s]*=?", detail) if detail.startswith("-") else None

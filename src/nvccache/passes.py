@@ -77,7 +77,7 @@ def _reads_position(text: bytes) -> bool:
 
 
 def _has_raw_string(text: bytes, part: bytes) -> bool:
-    """Whether a raw string may contain `part`, such as the start of a marker, which is content there.
+    """Whether a raw string may contain `part`, such as the start of a marker, which is then no marker.
 
     Text that only looks like the beginning of a raw string counts, too.
     """

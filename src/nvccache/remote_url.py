@@ -102,7 +102,7 @@ def _remote(text: str) -> Remote:
     name = name.lower()
     if not colon or name not in SCHEMES:
         examples = ", ".join([f"`{each.example}`" for each in SCHEMES.values()])
-        raise RemoteUrlError(f"the URL is not one such as {examples}; blanks separate URLs")
+        raise RemoteUrlError(f"the URL has none of the forms {examples}; blanks separate URLs")
     scheme = SCHEMES[name]
     rest, question, query = rest.partition("?")
     authority, slash, path = rest.partition("/")
@@ -145,7 +145,7 @@ def _options(name: str, scheme: Scheme, query: str) -> dict[str, str]:
         if option not in scheme.options or not value:
             known = ", ".join([f"`{each}`" for each in scheme.options]) or "none"
             raise RemoteUrlError(
-                f"the URL has an unknown option, or one without a value; `{name}` has {known}"
+                f"the URL has an unknown option, or one without a value; options of `{name}`: {known}"
             )
         if option == "endpoint" and (not value.startswith(("http://", "https://")) or "@" in value):
             raise RemoteUrlError("the option `endpoint` is not a URL such as `https://host:port`")

@@ -89,7 +89,7 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
 
 def test_an_invalid_remote_is_named_by_number_with_a_valid_form() -> None:
     with pytest.raises(
-        remote_url.RemoteUrlError, match=r"^remote 2: the URL is not one such as `s3://bucket/prefix`, "
+        remote_url.RemoteUrlError, match=r"^remote 2: the URL has none of the forms `s3://bucket/prefix`, "
     ):
         remote_url.parse("s3://b/my prefix")
     with pytest.raises(

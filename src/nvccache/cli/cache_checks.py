@@ -72,7 +72,7 @@ def _check_part(top: Directory, name: str, path: str) -> None:
     """Raise OSError if a part of the cache exists but cannot be written to."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(top.status(name).st_mode):
-            raise OSError(errno.ENOTDIR, "it is not a directory, or a symbolic link to one")
+            raise OSError(errno.ENOTDIR, "it is a symbolic link, or not a directory")
         if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 

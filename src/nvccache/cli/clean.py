@@ -42,7 +42,7 @@ from nvccache.store.store import COMPRESSED, Store
 @click.option(
     "--matching",
     metavar="GLOB",
-    help="Remove results of your recent compiles whose object or source matches GLOB; they then run again.",
+    help="Remove the results of your recent compiles whose object or source matches GLOB.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 @json_option
@@ -96,7 +96,7 @@ def _show(removed: Amount | None, root: str, dry_run: bool, as_json: bool) -> No
 
 
 def _names_of(glob: str, cache: Store) -> set[str]:
-    """The files of the cache that answer calls in the event log whose product or source matches.
+    """The cache files that answer those calls in the event log whose product or source matches.
 
     These include stored outputs, without which the launcher cannot replay a call.
     """

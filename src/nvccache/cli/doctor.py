@@ -118,7 +118,7 @@ def _notes(name: str) -> tuple[str, ...]:
 
 
 def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -> Iterator[Finding]:
-    """Which `nvcc` is first on PATH, and whether a shim finds a compiler; the argument is from find_nvcc."""
+    """Which `nvcc` is first on PATH, and whether a shim finds a real nvcc; `nvcc` is find_nvcc's result."""
     folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
     programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]

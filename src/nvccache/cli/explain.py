@@ -107,7 +107,7 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     best = matches[min(matches)]
     matched, *others = best
     call = best[matched]
-    # The last call for this product may not match: the sources of a bypass are unknown.
+    # A later call for this product may not match FILE, because the sources of a bypass are unknown.
     same = (
         each for each in events.newest(root, call.product) if call.product and each.product == call.product
     )
@@ -128,7 +128,7 @@ def sources_of(call: Event) -> list[str]:
 
 
 def name_of(call: Event) -> str:
-    """A name for a call in output: its product, else its sources, else its directory."""
+    """How messages name a call: by its product, else its sources, else its directory."""
     return call.product or " ".join(map(relative_path, sources_of(call))) or call.directory
 
 

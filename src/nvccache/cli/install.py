@@ -73,7 +73,7 @@ def install_command(extra: str) -> str:
 
 
 def version() -> dict[str, str]:
-    """The version, and a text with the commit, machine and C library of the build, which may be empty."""
+    """The version, and a text with the commit, machine and C library of the build (empty if unknown)."""
     try:
         with open(os.path.join(os.path.dirname(observer.LIBRARY), "build"), encoding="utf-8") as stream:
             return {"version": __version__, "build": stream.read()}

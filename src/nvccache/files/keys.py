@@ -3,9 +3,9 @@
 A digest is a collision-resistant name of content: BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters.
 A sum (XXH3, 128 bits) detects damage to files. It takes a fifth of the time, but is easy to forge.
 
-A key is a digest of everything a result depends on: a list of components, each a tag with parts. Lengths are
-part of it, so that `-I -O2` and `-I-O2` differ, and so does a part under another tag. `nvccache explain`
-stores and compares the same list (explain/).
+A key is a digest of everything a result depends on: a list of components, each a tag with parts. The digest
+covers tags and lengths, so that `-I -O2` and `-I-O2` have different keys, as have equal parts under different
+tags. `nvccache explain` stores and compares the same list (explain/).
 """
 
 from __future__ import annotations

@@ -82,10 +82,10 @@ def date_and_size(path: str) -> str:
 
 
 def dates_of_copies(copies: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """For each path of a copy, LIKE and the first path with the same digest and the same date.
+    """For each path of a copy: LIKE, followed by the first path with the same digest and the same date.
 
-    `copies` has paths and digests. With `#pragma once` and `#import`, gcc skips a file that is equal to one
-    that it has read, if both have the same date, in seconds. The date itself does not matter.
+    `copies` consists of (path, digest). With `#pragma once` and `#import`, gcc skips a file that is equal to
+    one that it has read, if both have the same date, in seconds. The date itself does not matter.
     """
     first: dict[tuple[str, int], str] = {}
     dated = sorted((path, (digest, _date_of(path))) for path, digest in copies)

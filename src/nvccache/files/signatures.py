@@ -5,8 +5,8 @@ nanoseconds; five zeros mean "unknown". Since programs cannot set a file's chang
 detected even if its size is the same and its modification time was set back.
 
 Change times are reliable on file systems where this kernel or a server sets them. Images (squashfs, ISO 9660,
-ext4) have the dates with which they were created, in whole seconds and often the same in the next version. On
-FUSE, a program chooses them. Files in /proc and other pseudo file systems are generated when they are read.
+ext4) contain dates in whole seconds, which often stay the same in the next version of the image. On FUSE, a
+program chooses the dates. Files in /proc and other pseudo file systems are generated when they are read.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def restore_stop_signals() -> None:
 
 
 def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """Stop all tools and raise Interrupted. The code that waits for a tool may lack its pid, so cannot stop
-    it.
+    """Stop all tools and raise Interrupted. The code that waits for a tool cannot stop the tool, since it may
+    not have the pid yet.
     """
     for stop_signal in _STOP_SIGNALS:
         if signal.getsignal(stop_signal) is not signal.SIG_IGN:

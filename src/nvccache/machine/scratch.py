@@ -151,7 +151,7 @@ def remove(path: str) -> None:
     for _ in range(_TRIES):
         _remove_folder(path)
         if not os.path.lexists(path):
-            break  # otherwise, a compiler whose driver was ended has just created its output
+            break  # otherwise, a compiler that outlived its driver has just created its output
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 

@@ -161,7 +161,7 @@ class Slots:
                 if not token:
                     return None
             for slot in self._in_use:
-                # First, slots in use that have none of the pool's take one, or too many tools would run.
+                # Slots in use that hold none of the pool take one first, or too many tools would run.
                 slot.pool_slot = slot.pool_slot or self._pool.take()
         pool_slot = self._pool.take()
         if not (is_own or token or pool_slot):
@@ -219,8 +219,8 @@ def free_memory() -> int:
 
 @functools.cache
 def _memory_limits() -> list[tuple[str, int, str, str]]:
-    """Control groups with limits: directory, bytes, file with the usage, and the name of its part that can be
-    freed.
+    """Control groups with a limit: (directory, limit in bytes, file with the usage, field of `memory.stat`
+    with the part of the usage that can be freed).
     """
     limits = []
     for directory in directories("memory"):

@@ -185,8 +185,8 @@ def _volatile_query(process: Process) -> str:
     """Which of "the time" and "random numbers" a process may have put into its result; empty if neither."""
     kind = process.kind
     if kind == CUDA_TOOL:
-        # Front ends always read the clock. But macros for the time were expanded before, except in a file
-        # that an option includes.
+        # Front ends always read the clock. But the preprocessor has already expanded macros for the time,
+        # except in a file that an option includes.
         includes = any(argument.startswith("--preinclude") for argument in process.arguments)
         return "the time" if includes and any(name in _CLOCK for name, _ in process.questions) else ""
     for name, phase in sorted(process.questions):

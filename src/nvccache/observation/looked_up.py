@@ -53,8 +53,8 @@ class CallNames:
     def _missing_part_of(self, directory: str) -> tuple[str, str]:
         """The result of `place_of` for a missing directory; empty strings if the directory exists.
 
-        Begins at the root, since the first part of a header's name, such as `thrust`, is missing in most
-        directories of a search path.
+        Begins at the root, because in most directories of a search path, already the first part of a header's
+        name, such as `thrust`, is missing.
         """
         if not directory.strip("/"):
             return "", ""
@@ -176,7 +176,7 @@ class StageNames:
             if is_relevant(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):  # gcc searches no directory twice, so links matter
+                if stat.S_ISDIR(mode):  # gcc skips a directory that it has searched under another name
                     self.follow(path)
         for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
@@ -215,7 +215,7 @@ class StageNames:
             state = self._call.state(path)
             self._add(path, (state,))
             if state == ABSENT and not self._call.is_link(path):
-                self._plain.add(path)  # nor may there be a dangling link, which counts as absent
+                self._plain.add(path)  # so that a dangling link, which also counts as absent, is a change
                 return
         if self._call.is_link(path):
             self._links.add(path)

@@ -66,7 +66,7 @@ class Process:
     # The mode from stat(2); 0 if only access(2) found the path, or if lstat(2) found a link.
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
-    denied: dict[str, int] = field(default_factory=dict)  # errno of lookups that failed otherwise
+    denied: dict[str, int] = field(default_factory=dict)  # errno of failed lookups of paths that may exist
     links: set[str] = field(default_factory=set)  # arguments of lstat, readlink or realpath
     listed: set[str] = field(default_factory=set)  # directories
     # Files that were created, truncated or replaced, or whose status was changed.
@@ -75,7 +75,7 @@ class Process:
     removed: set[str] = field(default_factory=set)
     updated: dict[str, Signature] = field(default_factory=dict)  # existing files opened for writing
     variables: set[str] = field(default_factory=set)  # names passed to getenv
-    questions: set[tuple[str, int]] = field(default_factory=set)  # function, and 1 once its script is open
+    questions: set[tuple[str, int]] = field(default_factory=set)  # (function, 1 if a script was open)
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
     uses_descriptor: bool = False  # whether it used another inherited descriptor, even a closed one
@@ -180,7 +180,7 @@ class ProcessTree:
 
     def _announce(self, pid: int, entry: _PidState, kind: str, numbers: Sequence[int], text: str) -> None:
         if entry.state == _ENDED:
-            self._fail(f"`{entry.process.program}` started a program after its reported end")
+            self._fail(f"`{entry.process.program}` started a program after it had reported its end")
         if kind == "f":
             if numbers[0] in self._forked:
                 self._fail("a process id was used twice")

@@ -38,7 +38,7 @@ class Observation:
     processes: list[Process]
     written: set[str]
     incomplete: str = ""  # the reason why the observation is incomplete; or empty
-    made: set[tuple[int, int]] = field(default_factory=set)  # devices, inodes of created or truncated files
+    made: set[tuple[int, int]] = field(default_factory=set)  # (device, inode) of created or truncated files
 
 
 def read(path: str, program: str, began_ns: int = 0) -> Observation:
@@ -154,7 +154,7 @@ class _Reader:
             process.arguments.append(text)
 
     def _path(self, text: str) -> str:
-        """A path that leads any process to the same file; relative ones start from nvccache's directory."""
+        """A path that leads any process to the same file; a relative path starts at nvccache's directory."""
         process = self._process
         if text.startswith("/proc/"):
             if text.startswith(self._own):
@@ -207,7 +207,7 @@ class _Reader:
         elif error:
             self._note_error(path, error)
         elif flags & os.O_PATH:
-            if flags & os.O_NOFOLLOW:  # like lstat; systemd looks up a user's shell in this way
+            if flags & os.O_NOFOLLOW:  # does not follow links, like lstat
                 process.links.add(path)
             process.found.setdefault(path, 0 if stat.S_ISLNK(numbers[4]) else numbers[4])
         else:

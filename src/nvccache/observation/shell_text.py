@@ -1,8 +1,8 @@
 """The commands that a shell runs, and whether they are simple.
 
 It cannot be observed which variables a shell reads. A simple text only sets variables and starts programs,
-with plain words and perhaps all arguments, `"$@"`. So it depends only on variables that shells themselves
-use. Any other text is assumed to depend on the whole environment.
+with plain words and perhaps all arguments, `"$@"`. So a shell that runs it depends only on variables
+that shells themselves use. Any other text is assumed to depend on the whole environment.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class ObservedInputs:
         """The input record of a stage's tool itself, for the record of a call; raises UnreadableError."""
         record = InputRecord()
         called = subject.program
-        if called:  # even if it is known by content, since a script may have replaced it meanwhile
+        if called:  # also if the key has its content, since a script may have replaced it meanwhile
             self.files.put_into(record, {called: PROGRAM, os.path.realpath(called): PROGRAM})
             looked = self.names.begin(record.files)
             if subject.is_known_by_content:  # the stage's result may come from another toolkit
@@ -138,7 +138,7 @@ class ObservedInputs:
         self.files.put_into(record, dict.fromkeys(more, SOURCE) | kinds)
         for name, found in lists.items():
             setattr(record, name, list(found))
-        # A copy of a file that one pass has read may be a file of another pass.
+        # Two passes may have read copies of the same file, so copies are searched for again.
         record.dates = [row for row in record.dates if row[1][:1] != presence.LIKE]
         record.dates += presence.dates_of_copies(_copies(record))
         record.search_path = environ.get("PATH", "") if record.sought else ""

@@ -15,7 +15,7 @@ from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 CHANGED_MEANWHILE = "files changed during the compile"
-# `#pragma GCC dependency`, which compares dates of files; or a macro that may stand for its last word.
+# `#pragma GCC dependency` compares dates of files. A macro may stand for its last word.
 _WORD = b"dependency"
 _COMPARES_DATES = re.compile(rb"(?:\bGCC\s+|#[ \t]*define\b.*\b)dependency\b")
 

@@ -105,7 +105,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def end_of_passes(self, number: int) -> int:
-        """The index of the first step after `number` that no later pass may overtake."""
+        """The index of the first step after `number` that has to end before later passes start."""
         for at, step in enumerate(self.steps[number + 1 :], number + 1):
             if isinstance(step, Stage) and step.grammar.stays_in_order:
                 return at

@@ -125,7 +125,7 @@ class Request:
         self.now: CurrentState | None = None  # the state of files with which records were compared
 
     if TYPE_CHECKING:
-        invocation: Invocation  # only set once the call is parsed
+        invocation: Invocation  # not set before the call is parsed
 
     @property
     def guarded_environ(self) -> dict[str, str]:

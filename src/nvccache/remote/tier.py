@@ -56,7 +56,7 @@ class Tier:
         self._answers: dict[Name, tuple[bytes, int] | None] = {}  # a body, and the number of its remote
         self._tried: dict[Name, _Client] = {}  # the remote that is queried for each name
         self._waiting = 0  # threads
-        self._since = 0.0  # when the first of them began to wait
+        self._since = 0.0  # when the first waiting thread began to wait
         self._work: queue.SimpleQueue[Name] = queue.SimpleQueue()
         self._threads = 0
 

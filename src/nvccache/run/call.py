@@ -201,7 +201,7 @@ class Intermediates:
         return meaning or self._digests.get(path, "")
 
     def are_absolute(self, paths: Iterable[str]) -> bool:
-        """Whether some of these files are preprocessed text, and such text has only absolute file names."""
+        """Whether some of these files are preprocessed text, and all their file names are absolute."""
         texts = [self.passes[path] for path in paths if path in self.passes]
         return bool(texts) and all(text.is_absolute for text in texts)
 

@@ -31,7 +31,7 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
     for output in stage.outputs:
         if not output.is_in_place:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-            if stage.runs_host_compiler:  # under nvcc, no output exists before; a wrapper may check
+            if stage.runs_host_compiler:  # with nvcc, no output exists yet, which a wrapper may check
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(output.path)
         if output.begins_as:
@@ -73,7 +73,7 @@ def make_inputs(call: Compile, stage: Stage, handle: Handle | None = None) -> No
             stream.write(call.module_id_of(stage))
         os.rename(new, path)
     read = [path for path in call.read_by(stage) if path in call.outputs]  # an unknown tool writes the others
-    # Each input is made twice: a stage that runs again for one input may leave another in canonical form.
+    # Two rounds, because a stage that runs again to make one input may leave another one in canonical form.
     for path in (*read, *read):
         _make(call, path, handle)
 

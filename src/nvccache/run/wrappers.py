@@ -70,7 +70,7 @@ def _kind_of(name: str, environ: Mapping[str, str]) -> str:
     if toolchain.is_compiler(name, environ):
         return ""
     started, *options = shell_text.command_started(toolchain.resolve(name, environ.get("PATH", ""))) or [""]
-    # Other reasons do not count, since the observer shows what a script reads, such as programs below -B.
+    # No other reason counts, since the observer shows what a script reads, such as programs below -B.
     reasons = [(host_options.uncacheable_host_option([option]) or ("",))[0] for option in options]
     if host_options.writes_beside_object(options) or "host_side_output" in reasons:
         return ANY_WRAPPER
@@ -108,7 +108,7 @@ def is_in_place(plan: Plan) -> bool:
 
 
 def is_left_to_nvcc(plan: Plan) -> bool:
-    """Whether nvcc has to run the call: its object goes to /dev/null, but its path may matter."""
+    """Whether nvcc has to run the call because its object goes to /dev/null and its path may matter."""
     wrapped = any(stage.wrapper for stage in plan.stages if _objects(stage))
     return os.devnull in plan.products and (wrapped or is_in_place(plan))
 

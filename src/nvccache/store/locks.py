@@ -99,7 +99,7 @@ class Wait:
         self._started = time.monotonic()
 
     def poll(self) -> str:
-        """HELD, FREE if the other process died, or ENDED if it released the claim or takes too long."""
+        """HELD; FREE if the other process died; ENDED if it released the claim or takes too long."""
         try:
             is_locked = not flock.take(self._descriptor)
             is_removed = not os.fstat(self._descriptor).st_nlink

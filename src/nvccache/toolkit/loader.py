@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-# A directory of variants by processor, which the loader searches first, and the names that tools load.
+# The directory with variants of libraries for certain processors, which the loader searches first.
 VARIANTS = "glibc-hwcaps"
 OF_NVIDIAS_TOOLS = tuple(
     f"""

@@ -95,7 +95,7 @@ def test_doctor_rejects_a_link_in_place_of_a_cache_folder_and_writes_nothing_thr
     before = os.listdir(tmp_path)
     (root / place).symlink_to(tmp_path)
     (found,) = check(root)
-    assert found.state == BAD and "it is not a directory, or a symbolic link to one" in found.text
+    assert found.state == BAD and "it is a symbolic link, or not a directory" in found.text
     assert os.listdir(tmp_path) == before
 
 

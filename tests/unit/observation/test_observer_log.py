@@ -243,7 +243,7 @@ def test_a_log_that_is_torn_or_has_a_hole_is_incomplete(observe):
         ([batch(ROOT, *start(), "S\t/bin/sh", END)], "the start of `/bin/sh` was not observed"),
         ([batch(ROOT, *start(), f"f {CHILD}\t", END)], "was not observed"),
         ([batch(ROOT, *start(OTHER), END)], f"`{OTHER}` was started by a program that was not observed"),
-        ([batch(ROOT, *start(), END, "x\t/bin/cat")], "after its reported end"),
+        ([batch(ROOT, *start(), END, "x\t/bin/cat")], "after it had reported its end"),
         ([batch(ROOT, *start(), "x\t/bin/cat", END)], "the start of `/bin/cat` was not observed"),
         ([batch(ROOT, *start(), f"f {CHILD}\t", f"f {CHILD}\t", END), batch(CHILD, END)], "used twice"),
     ],

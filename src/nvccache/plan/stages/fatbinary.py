@@ -13,7 +13,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         kind="fatbinary",
         writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},
         names={"--ident": "identification"},
-        # If it is written as C text, the container is only needed by `-keep`.
+        # If the container is written as C text, its binary form is needed only with `-keep`.
         unread=frozenset({"fatbin"}) if is_embedded else frozenset(),
     )
 

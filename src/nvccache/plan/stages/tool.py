@@ -44,7 +44,7 @@ class Grammar:
     unread: frozenset[str] = frozenset()  # roles of outputs that no stage reads
     sees_directory: bool = False  # outputs depend on the working directory
     joins_directory: bool = False  # the directory matters only as a prefix of relative names in the text
-    sees_names: bool = False  # outputs depend on the base names of the intermediates read
+    sees_names: bool = False  # outputs depend on the base names of intermediates that it reads
     sees_output_names: bool = False  # outputs depend on their own names
     dates_sources: bool = False  # outputs contain the dates and sizes of sources named in the input
     dates_linked_sources: bool = False  # outputs contain dates of sources named only in their line tables
@@ -127,8 +127,8 @@ class Tool:
     is_preprocessor: bool = False  # writes text with line markers, which is not stored
     is_host_compiler: bool = False  # compiles C++ text, which includes outputs of other stages, to an object
 
-    # When the tool runs. `priority` is roughly the part of a Thrust compile after the stage's start, in
-    # tenths, so that the critical path comes first. Stages for the host come before all others, since they
+    # When the tool runs. `priority` is how much of a Thrust compile remains when the stage starts, roughly
+    # in tenths, so that the critical path comes first. Stages for the host come before all others, since they
     # find errors sooner.
     priority: int = 0
     starts_in_reverse: bool = False  # among equal priorities, the last in nvcc's order starts first
