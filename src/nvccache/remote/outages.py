@@ -1,9 +1,10 @@
 """After a fault, all processes of this user on this machine skip the remote or executor for a minute.
 
-An outage is a file next to the user's slots, since other machines, and users with other credentials, may not
-see the same fault. Without a pool directory, each process has to detect the fault itself.
+An outage is a file next to the user's slots, and began at the date of the file. It is not shared, since other
+machines, and users with other credentials, may not see the same fault. Without a pool directory, each process
+has to detect the fault itself.
 
-    outage-<identity> two lines: the word of the fault, and a clause; the outage began at the file's date
+    outage-<identity> two lines: the word of the fault, and a clause for the user
 """
 
 from __future__ import annotations
