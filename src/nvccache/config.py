@@ -175,7 +175,7 @@ class Setting:
         SETTINGS[name] = self
 
 
-setting: Any = Setting  # so that type checkers take a row for its value in a `Config`
+setting: Any = Setting  # so that type checkers treat a row as the value that it has in a `Config`
 
 
 class Config:

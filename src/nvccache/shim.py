@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, so that no garbage is collected
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-# With `disabled`, nvccache must do nothing; with `nested`, the outer call is counted.
+# Without `disabled`, since nvccache must then do nothing, and `nested`, since the outer call is counted.
 _COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory", "scripted_nvcc")
 _COMPILER_NAMES = ("cc", "c++", "g++", "cl", "nvc", "icpx")  # a compiler's name contains one of these
 

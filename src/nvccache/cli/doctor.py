@@ -205,7 +205,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
 
 
 def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
-    """Compile with nvcc, then twice through a new cache, and compare."""
+    """Compile with nvcc, then twice through a new cache, and compare the objects."""
     started = [launcher()] if launcher() else [sys.executable, "-m", "nvccache"]
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
         # Settings of the user, in variables or the file, could change what the cache does.

@@ -107,7 +107,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names; during completion, that may be a compiler."""
+        """The command that the first argument names; during shell completion, it may name a compiler."""
         word = args[0]
         if word in self._modules or word[:1] == "-" or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)

@@ -102,7 +102,7 @@ def _settings() -> tuple[Config, Directory]:
 
 
 def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]:
-    """Try what a compile needs from a remote. If that works, end its outage: compiles use it again."""
+    """Try what a compile needs from a remote. If that works, end its outage, so that compiles use it."""
     writing = OF_WRITING.format(remote.identity)
     effect, answer, fault = "cannot be used", "", None
     try:

@@ -76,7 +76,7 @@ _LATE_BYPASSING = (
 
 # Files whose content may differ when they are read again.
 _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-# Options that do not change the product, but scramble or break a dry run (CUDA 12.4): it runs without them.
+# Options that do not change the product, but break a dry run (CUDA 12.4), which is made without them.
 _REMOVED = frozenset(["jobserver", "threads"])
 _MAX_OPTION_FILE = 1 << 20
 _MOST_LINKS = 40  # the kernel's limit
@@ -277,7 +277,7 @@ def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozen
 
 def _environment(environ: Mapping[str, str]) -> Bypass | None:
     for variable in environment.OF_SIDE_OUTPUTS:
-        if variable in environ:  # even if it is empty, since GCC uses some of them then, too
+        if variable in environ:  # empty ones count, too, since some of them affect GCC
             return Bypass("environment_side_output", variable)
     return None
 

@@ -1,9 +1,9 @@
 """Splits nvcc's command line into options, values and input files.
 
 Owns the matching of tokens with `options`, the splitting of comma lists, and nvcc's quoting in environment
-variables and option files. Unaware of what options mean. Everything here was learnt from `nvcc --dryrun` of
-CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5. Where these disagree, the token is an UnknownOption, and the call
-bypasses the cache.
+variables and option files. Does not know what options mean. Everything here was learnt from `nvcc --dryrun`
+of CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5. Where these disagree, the token is an UnknownOption, and the
+call bypasses the cache.
 """
 
 from __future__ import annotations

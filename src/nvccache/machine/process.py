@@ -57,7 +57,7 @@ _LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # dropped if 
 _OWN_PREFIX = "_NVCCACHE_"
 _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
-_MAX_FINAL_READS = 32  # limit after a tool has ended, twice the largest pipe: others may keep writing
+_MAX_FINAL_READS = 32  # after a tool's end: for twice the largest pipe, since others may keep writing
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 

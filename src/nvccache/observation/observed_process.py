@@ -86,7 +86,7 @@ class Process:
     def kind(self) -> str:
         """The kind of the program; for a script, the kind of its interpreter."""
         name = os.path.basename(self.program)
-        if name == "env" and self.started:  # depends only on what it read, as a CUDA tool does
+        if name == "env" and self.started:  # like a CUDA tool, it depends only on what it read
             return CUDA_TOOL
         kind = _kind_called(name)
         is_wrapper = kind == CUDA_TOOL and name in map(os.path.basename, self.started)  # an ELF program

@@ -102,7 +102,7 @@ def _parts_of(argument: Argument, scope: str, cwd: str, checkout: str) -> tuple[
 
 
 def _with_effect_of_maps(options: str, cwd: str, checkout: str) -> str:
-    """The options; after each prefix map, there is the part of the working directory that follows its prefix.
+    """The options; each prefix map is followed by what remains of the working directory after the prefix.
 
     A map such as `-ffile-prefix-map=/base/one=.` keeps the checkout's path out of the outputs. In the key,
     the path `/base/one` becomes relative, so that the key is the same in all checkouts.

@@ -79,7 +79,7 @@ class ObjectStore(Service):
 
     def _connect(self, service: str, options: Mapping[str, str]) -> Any:
         if "TOKIO_WORKER_THREADS" not in os.environ:
-            # Otherwise, there is a thread per core. Not set in os.environ, which the tools of a compile
+            # Otherwise, opendal starts a thread per core. Not set in os.environ, which the tools of a compile
             # inherit.
             os.putenv("TOKIO_WORKER_THREADS", "2")
         try:

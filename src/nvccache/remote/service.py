@@ -83,8 +83,8 @@ class ServiceError(Exception):
     def is_lasting(self) -> bool:
         """Whether all processes should leave the remote alone for a while.
 
-        Not if a client is missing or a directory is unusable: this may change at any time, and trying again
-        costs nothing.
+        They need not if a client is missing or a directory is unusable. This may change at any time, and
+        trying again costs nothing.
         """
         return self.word not in ("not_installed", UNUSABLE)
 

@@ -66,7 +66,7 @@ class Client(Connection):
             raise ExecutorError(faults.BROKEN, "the engine does not speak version 2 of the API")
         cache, execution = capabilities.cache_capabilities, capabilities.execution_capabilities
         if not execution.exec_enabled:
-            raise ExecutorError(faults.BROKEN, "the engine executes nothing")
+            raise ExecutorError(faults.BROKEN, "the engine does not execute actions")
         functions = {*cache.digest_functions, *execution.digest_functions, execution.digest_function}
         if _SHA256 not in functions and functions - {0}:
             raise ExecutorError(faults.BROKEN, "the engine does not use SHA-256 digests")

@@ -96,7 +96,7 @@ class Delivery:
         self._next = 0  # the index of the step to deliver next
 
     def check(self, run: StageRun) -> None:
-        """Raise LinesMatterError if this stage shows line numbers, but some result was made with other ones.
+        """Raise LinesMatterError if this stage shows line numbers, and a result has outdated ones.
 
         Called when a stage has ended, before more stages start.
         """

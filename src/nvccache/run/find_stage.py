@@ -170,7 +170,7 @@ def _meaning_key(call: Compile, stage: Stage, by_bytes: Sequence[KeyComponent]) 
 
 
 def _dated_sources(call: Compile, stage: Stage) -> list[str]:
-    """The source files, as the stage's inputs name them, whose dates and sizes its result contains."""
+    """The names of the source files whose dates and sizes the result of a stage contains."""
     dated_sources = stage.tool.dated_sources
     if not dated_sources:
         return []

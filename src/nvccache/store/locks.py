@@ -141,7 +141,7 @@ class Claims:
             return None
 
     def release(self, claim: Claim) -> None:
-        """Release a claim when its result is stored, or when there will be none. Waiting processes notice."""
+        """Release a claim when its result is stored, or when there will be none; waiters notice it."""
         self._held.discard(claim)
         with contextlib.suppress(OSError):
             # If `nvccache clean` removed the file, another process may have a claim at its path by now.

@@ -40,7 +40,7 @@ def test_the_check_of_an_executor_asks_for_its_capabilities_and_reports_success(
     ("trouble", "word", "detail"),
     [
         (fake_engine.OTHER_VERSION, faults.BROKEN, "the engine does not speak version 2 of the API"),
-        (fake_engine.EXECUTES_NOTHING, faults.BROKEN, "the engine executes nothing"),
+        (fake_engine.EXECUTES_NOTHING, faults.BROKEN, "the engine does not execute actions"),
         (fake_engine.OTHER_DIGESTS, faults.BROKEN, "the engine does not use SHA-256 digests"),
         (fake_engine.NO_TOKEN, faults.DENIED, "UNAUTHENTICATED: no token"),
     ],

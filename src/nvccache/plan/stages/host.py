@@ -61,7 +61,7 @@ def _compile(argv: Sequence[str], sees_names: bool, reads_source: bool) -> Gramm
         kind="host_compile",
         writes={} if has_side_outputs else {"-o": "object"},
         names={"-o": "program"} if has_side_outputs else {},
-        sees_directory=has_debug_info(argv) or reads_source,  # compiling a source includes a pass
+        sees_directory=has_debug_info(argv) or reads_source,  # compiling a source includes preprocessing
         sees_names=sees_names and not has_side_outputs,
         is_cached=not has_side_outputs and not any(token.startswith(_UNCACHED) for token in argv[1:]),
         may_include=True,
