@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _INPUTS = tuple(".cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir".split())
-# What follows one of these is not an input, and may be a secret.
+# What follows one of these options is not an input, and may be a secret.
 _NOT_BEFORE_INPUTS = ("-o", "--output-file", "-D", "--define-macro")
 
 

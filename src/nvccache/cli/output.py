@@ -69,7 +69,7 @@ class OutputError(Failure):
 
     @property
     def status(self) -> int:
-        """If nobody reads the output, as with `| head`, the status that shells report for SIGPIPE."""
+        """The exit status: 1, or what shells report for SIGPIPE if nobody reads the output (`| head`)."""
         return 128 + signal.SIGPIPE if self.is_unread else self.exit_code
 
     def show(self, file: IO[str] | None = None) -> None:
@@ -164,7 +164,7 @@ def show_findings(findings: Iterable[Finding], as_json: bool) -> None:
         head = f"{finding.state:<5}", _COLOURS[finding.state]
         say_parts(head, f" {finding.topic:<14} {finding.text}")
         lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.fix)]
-        # Further lines may quote any text; indented, none of them looks like the first line of a finding.
+        # Further lines may quote any text. Indented, none of them can pass for the first line of a finding.
         say(*[" " * 21 + line for line in lines])
     is_bad = any(finding.state == BAD for finding in found)
     if as_json:

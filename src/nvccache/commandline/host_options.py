@@ -27,8 +27,8 @@ _WRITES = tuple(
     -print-missing-file-dependencies -output -dump -emit -analyze
     """.split()
 )
-# With one of these, a compile writes files next to the object, but a preprocessor does not. Options that
-# begin with -fprofile may also read files.
+# With one of these options, compiling writes files next to the object, but preprocessing does not. Options
+# that begin with -fprofile may also read files.
 _WRITES_BESIDE_OBJECT = (
     "-coverage",
     "-ftest-coverage",

@@ -102,7 +102,7 @@ def _can_be_written(has_output: bool, has_messages: bool) -> bool:
 
 
 def _account_for_added(cache: Store, config: Config) -> None:
-    """Keep the cache within its size limit. Only some hits do so, since locking takes longer than a hit."""
+    """Keep the cache within its size limit. Only some hits check it, as locking takes longer than a hit."""
     # A random byte is used, since all calls may have the same pid if each runs in a new container.
     if cache.added and os.urandom(1)[0] % _SAMPLE == 0:
         from nvccache.store import eviction

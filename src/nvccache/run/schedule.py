@@ -222,7 +222,7 @@ class Schedule:
         return entry is not None
 
     def _reads_quick_output(self, run: StageRun) -> bool:
-        """Whether a stage reads the output of another one, apart from passes, that has just run quickly.
+        """Whether a stage reads the output of another stage, which is no pass and has just run quickly.
 
         No cache had the result of that stage, so none is likely to have the result of this one, and a query
         takes long compared with the time that it could save. After a long stage, a query is worthwhile, since

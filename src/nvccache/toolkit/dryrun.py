@@ -143,5 +143,5 @@ def _plain(match: re.Match[str]) -> str:
     quoted, literal, escaped = match.groups()
     if quoted is None:
         return literal if escaped is None else escaped
-    # Within double quotes, a backslash is an ordinary character, except before one of these.
+    # Within double quotes, a backslash is ordinary, except before a character of _ESCAPE_IN_QUOTES.
     return re.sub(_ESCAPE_IN_QUOTES, r"\1", quoted)

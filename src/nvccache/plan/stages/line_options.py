@@ -1,10 +1,10 @@
 """Whether line numbers can affect a stage's result: an allowlist of options with which they cannot.
 
-To find results after comments were edited, keys leave out line markers (passes.py). That would give wrong
+To find results after comments were edited, keys leave out line markers (passes.py). This would give wrong
 results with debug and line information, PTX with source, LTO-IR and OptiX-IR (bit code contains positions),
 `cicc -O0` and `-Ofc` (code depends on line breaks), and with `-fsanitize` and `-flto` of the host compiler.
-This is not a denylist, since that would be wrong as soon as a toolkit adds an option. The options listed here
-were tried: when lines were moved, the output kept the same bytes (CUDA 11.8 to 13.5, g++ 11 and 12).
+A list of these options would be wrong as soon as a toolkit adds one. The options listed here instead were
+tried: when lines were moved, the output kept the same bytes (CUDA 11.8 to 13.5, g++ 11 and 12).
 """
 
 from __future__ import annotations
