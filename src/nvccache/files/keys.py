@@ -1,7 +1,7 @@
 """Digests, keys and sums. No other module imports blake3 or xxhash.
 
 A digest is a collision-resistant name of content: BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters.
-A sum (XXH3, 128 bits) detects damage to files. It takes a fifth of the time, but is easy to forge.
+A sum is a checksum (XXH3, 128 bits) against damage to files. It takes a fifth of the time, but can be forged.
 
 A key is a digest of everything a result depends on: a list of components, each a tag with parts. The digest
 covers tags and lengths, so that `-I -O2` and `-I-O2` have different keys, as have equal parts under different
@@ -33,14 +33,14 @@ def digest_bytes(content: bytes) -> str:
 
 
 def sum_of(content: bytes) -> str:
-    """The sum of content. Below 2 MB, a digest takes less time, since xxhash must first be loaded."""
+    """The checksum of content. Below 2 MB, a digest takes less time, since xxhash must first be loaded."""
     from xxhash import xxh3_128_hexdigest
 
     return xxh3_128_hexdigest(content)
 
 
 def sum_bytes(content: bytes) -> bytes:
-    """The sum of content, as 16 bytes."""
+    """The checksum of content, as 16 bytes."""
     from xxhash import xxh3_128_digest
 
     return xxh3_128_digest(content)

@@ -133,7 +133,7 @@ def has_reliable_dates(device: int, changed_ns: int) -> bool:
 def _root_device() -> int:
     """The device of `/`, which stays the same while the machine runs; -1 if it is a loop device.
 
-    In a virtual machine, many files on it have the dates of an image, in whole seconds.
+    In a virtual machine, many files on this device have the dates of an image, in whole seconds.
     """
     if not _root_devices:
         _root_devices.append(os.stat("/").st_dev)

@@ -269,7 +269,7 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
             if needed & (written - readable):
                 return Bypass(
                     "unexplained",
-                    f"nothing keeps {min(needed & (written - readable))}, but a tool may read it",
+                    f"{min(needed & (written - readable))} is not kept, but a tool may read it",
                 )
             readable |= needed  # an unknown command may read or write any file that it names
             objects = {path for option, path in pairwise(stage.argv) if option == "-o" and path in needed}

@@ -171,7 +171,7 @@ NOT_PLANNED = {
     ),
     "an unknown tool reads one": (
         [*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:]],
-        "nothing keeps /s/a.cudafe1.gpu, but a tool may read it",
+        "/s/a.cudafe1.gpu is not kept, but a tool may read it",
     ),
     "a producer comes after its reader": (
         [HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE],
