@@ -87,10 +87,7 @@ static int take_from_settings(const char *name, char *value)
             continue;
         line += length + strspn(line + length, " =");
         end = *line == '"' || *line == '\'' ? strchr(line + 1, *line) : NULL;
-        if (!end || end - line > PATH_MAX - 2)
-            return 0;
-        sprintf(value, "%.*s", (int)(end - line - 1), line + 1);
-        return 1;
+        return end && snprintf(value, PATH_MAX, "%.*s", (int)(end - line - 1), line + 1) < PATH_MAX;
     }
     return 1;
 }

@@ -47,19 +47,11 @@ static const char *value_of(const char *name)
     return NULL;
 }
 
-static long exe(char *room)
-{
-    long length = raw_readlink("/proc/self/exe", room, PATH_MAX - 1);
-
-    room[length < 0 ? 0 : length] = '\0';
-    return length;
-}
-
 /* Add the first records of a process. Needs the lock of the log. */
 void observer_compose_start(void)
 {
     static char path[PATH_MAX];
-    long length = exe(path), parent = raw_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
+    long length = raw_readlink("/proc/self/exe", path, sizeof path), parent = raw_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
 
     observer_set_log(value_of(LOG_VARIABLE));
     if (length <= 0)
@@ -172,7 +164,7 @@ __attribute__((constructor)) static void start(int count, char **arguments)
         words = arguments[1];
         end_of_words = arguments[count - 1] + strlen(arguments[count - 1]) + 1;
     }
-    if (exe(program) > 0)
+    if (raw_readlink("/proc/self/exe", program, sizeof program - 1) > 0)
         add_object(program, "/proc/self/exe");
     observer_objects();
     observer_note_inputs();

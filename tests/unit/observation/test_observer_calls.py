@@ -121,7 +121,7 @@ QUESTIONS = {
 }
 HARMLESS = {
     "syscall(SYS_gettid)",
-    "syscall(SYS_getpid)",
+    "if (syscall(SYS_getpid) != getpid() || syscall(SYS_close, -1) != -1) abort()",
     "socket(AF_UNIX, SOCK_STREAM, 0)",
     "clock_gettime(CLOCK_MONOTONIC, &moment)",
     "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &moment)",
@@ -141,6 +141,8 @@ UNOBSERVABLE = {
     'gethostbyname("127.0.0.1")': "network",
     "name_to_handle_at(AT_FDCWD, FILE, NULL, NULL, 0)": "is not observed",
     "unshare(0)": "is not observed",
+    "if (clone(child, room + sizeof room, CLONE_PARENT_SETTID | SIGCHLD, 0, &number) != number) abort()":
+        "is not observed",
     'getxattr("/", "user.none", room, sizeof room)': "is not observed",
     "llistxattr(FILE, room, sizeof room)": "is not observed",
     "flistxattr(0, room, sizeof room)": "is not observed",
@@ -166,12 +168,17 @@ static int visit(const char *path, const struct stat *status, int kind, struct F
     return 0;
 }
 
+static int child(void *of)
+{
+    return 0;
+}
+
 int main(int count, char **rows)
 {
     static char room[65536];
     struct stat status; struct statx more;
     struct timeval times; struct timespec moment; struct dirent **list;
-    time_t seconds = 0; glob_t found; wordexp_t words;
+    int number = 0; time_t seconds = 0; glob_t found; wordexp_t words;
 
     while (*++rows)
         switch (atoi(*rows)) {
