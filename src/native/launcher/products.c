@@ -89,10 +89,8 @@ static int prepare(struct pending *one)
 {
     struct stat old;
 
-    if (stat(one->path, &old) != 0) {
-        one->unlink_first = 0;
+    if (stat(one->path, &old) != 0)
         return errno == ENOENT && write_new(one);
-    }
     if (!S_ISREG(old.st_mode))
         return 0;
     if (one->unlink_first && old.st_size) /* binutils have the same condition */

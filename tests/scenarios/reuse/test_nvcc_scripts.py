@@ -67,9 +67,11 @@ SCRIPTS = {
     "it reads LD_PRELOAD": Script(
         'test -z "$LD_PRELOAD" || set -- -DVALUE=5 "$@"\nexec "{nvcc}" "$@"', outcomes=LEFT_ALONE
     ),
+    "a shell by env": Script('exec "{nvcc}" "$@"', "#! /usr/bin/env bash"),
     "a shell that is linked statically": Script(
         'exec "{nvcc}" "$@"', "#!{work}/static", outcomes=LEFT_ALONE
     ),
+    "such a shell by env": Script('exec "{nvcc}" "$@"', "#!/usr/bin/env {work}/static", outcomes=LEFT_ALONE),
 }  # fmt: skip
 
 

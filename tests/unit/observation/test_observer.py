@@ -116,6 +116,8 @@ def test_clock_queries_are_marked_as_before_or_after_opening_the_input(run, prog
     (run.directory / "input").write_text("")
     found = complete(run(program, "clock", argument))
     assert found.processes[0].questions == {("sysconf", 0), ("time", is_input)}
+    _, found = run("bash", "-c", 'printf "%(%s)T" >output', "output", watched="writes")
+    assert {phase for _, phase in found.processes[0].questions} == {0}
 
 
 @pytest.mark.parametrize("how", ["", "_exit", "quick_exit"])

@@ -113,6 +113,10 @@ QUESTIONS = {
     "gettimeofday(&times, NULL)": "gettimeofday",
     "clock_gettime(CLOCK_REALTIME_COARSE, &moment)": "clock_gettime",
     "syscall(SYS_clock_gettime, CLOCK_REALTIME, &moment)": "clock_gettime",
+    "syscall(SYS_gettimeofday, &times, NULL)": "gettimeofday",
+    "syscall(SYS_sched_getaffinity, 0, sizeof room, room)": "sched_getaffinity",
+    "syscall(SYS_uname, room)": "uname",
+    "syscall(SYS_getrandom, room, 1, 0)": "getrandom",
     "localtime(&seconds)": "localtime",
     "asctime_r(gmtime(&seconds), room)": "asctime_r",
     "gethostname(room, sizeof room)": "gethostname",
@@ -122,6 +126,7 @@ QUESTIONS = {
 HARMLESS = {
     "syscall(SYS_gettid)",
     "if (syscall(SYS_getpid) != getpid() || syscall(SYS_close, -1) != -1) abort()",
+    'errno = 77; syscall(SYS_openat, AT_FDCWD, ".", O_RDONLY); if (errno != 77) abort()',
     "socket(AF_UNIX, SOCK_STREAM, 0)",
     "clock_gettime(CLOCK_MONOTONIC, &moment)",
     "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &moment)",
@@ -141,8 +146,7 @@ UNOBSERVABLE = {
     'gethostbyname("127.0.0.1")': "network",
     "name_to_handle_at(AT_FDCWD, FILE, NULL, NULL, 0)": "is not observed",
     "unshare(0)": "is not observed",
-    "if (clone(child, room + sizeof room, CLONE_PARENT_SETTID | SIGCHLD, 0, &number) != number) abort()":
-        "is not observed",
+    "if (clone(child, &room[65536], CLONE_PARENT_SETTID, 0, &number) != number) abort()": "is not observed",
     'getxattr("/", "user.none", room, sizeof room)': "is not observed",
     "llistxattr(FILE, room, sizeof room)": "is not observed",
     "flistxattr(0, room, sizeof room)": "is not observed",
@@ -190,7 +194,7 @@ int main(int count, char **rows)
 }
 """
 HEADERS = """
-    dirent dlfcn fcntl fts ftw glob netdb sched stdio stdlib sys/mman sys/random sys/socket sys/stat
+    dirent dlfcn errno fcntl fts ftw glob netdb sched stdio stdlib sys/mman sys/random sys/socket sys/stat
     sys/syscall sys/time sys/wait sys/xattr time unistd wordexp
 """
 

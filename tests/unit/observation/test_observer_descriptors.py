@@ -77,6 +77,15 @@ def test_reading_an_inherited_descriptor_is_observed(run, inherited_descriptors,
     assert any(pipe in process.inputs for process in processes)
 
 
+def test_a_stream_that_was_read_before_an_exec_is_observed(run, standard_input, tmp_path):
+    (tmp_path / "exec.c").write_text(
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        'int main(void) { getchar(); return execl("/bin/true", "true", (char *)NULL); }\n'
+    )
+    _, found = run(compile_c(tmp_path / "exec.c", tmp_path / "exec"))
+    assert not found.incomplete and found.processes[0].inputs == {standard_input}
+
+
 def test_a_stream_on_an_inherited_descriptor_counts_as_reading(run, inherited_descriptors, tmp_path):
     """What a stream reads is not observed, so its opening counts."""
     number, pipe = inherited_descriptors
