@@ -30,15 +30,13 @@ static void opens(int directory, const char *path, int flags)
 
 void observer_opened_file(int directory, const char *path, int flags, int descriptor)
 {
-    int kept = errno;
     struct stat status;
 
     if (!path)  /* freopen without a path opens the same file again */
         return;
     if (descriptor < 0) {
-        if (kept != EFAULT)
-            ADD_AT('o', directory, path, kept, flags);
-        errno = kept;
+        if (errno != EFAULT)
+            ADD_AT('o', directory, path, errno, flags);
         return;
     }
     if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
@@ -60,7 +58,6 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     }
     if (!observer_phase && (flags & O_ACCMODE) != O_WRONLY)
         observer_opened(path);
-    errno = kept;
 }
 
 #define OPENS(name, directory, parameters, arguments, more) \
@@ -169,32 +166,26 @@ static int is_recorded_as_lookup(int error)
    error. */
 static void changed(char kind, int directory, const char *path, int result)
 {
-    int kept = errno;
-
     if (!result) {
         if (kind == 'W')
             ADD_AT('h', directory, path, ENOENT, 0);
         observer_add(kind == 'u' ? 'u' : 'w', directory, path, 0, NULL);
-    } else if (kind != 'u' && is_recorded_as_lookup(kept)) {
+    } else if (kind != 'u' && is_recorded_as_lookup(errno)) {
         look(directory, path);
-    } else if (kept != EFAULT && *path) {
-        ADD_AT('a', directory, path, kept, F_OK);
+    } else if (errno != EFAULT && *path) {
+        ADD_AT('a', directory, path, errno, F_OK);
     }
-    errno = kept;
 }
 
 /* Record that a call removed a name, or why it failed. */
 static void went(int directory, const char *path, int result)
 {
-    int kept = errno;
-
-    if (result && is_recorded_as_lookup(kept))
+    if (result && is_recorded_as_lookup(errno))
         look(directory, path);
-    else if (!result || (kept != EFAULT && *path))
-        ADD_AT('a', directory, path, result ? kept : 0, F_OK);
+    else if (!result || (errno != EFAULT && *path))
+        ADD_AT('a', directory, path, result ? errno : 0, F_OK);
     if (!result)
         observer_add('z', directory, path, 0, NULL);
-    errno = kept;
 }
 
 #define CHANGING(done, name, parameters, arguments) \
@@ -232,10 +223,7 @@ static void went(int directory, const char *path, int result)
 
 static void linked(int from, const char *old, int to, const char *path, int result)
 {
-    int kept = errno;
-
     look(from, old);
-    errno = kept;
     changed('W', to, path, result);
 }
 

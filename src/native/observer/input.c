@@ -53,26 +53,22 @@ void observer_reads(const struct stat *status)
 
 void observer_uses(int descriptor)
 {
-    int kept = errno;
     struct stat status;
 
     if (descriptor < FIRST || descriptor > LAST)
         return;
     if (!status_of(descriptor, &status) || is_given(descriptor, &status))
         ADD_WORD('j', "", descriptor);
-    errno = kept;
 }
 
 static void reads(int descriptor)
 {
-    int kept = errno;
     struct stat status;
 
     if (status_of(descriptor, &status))
         observer_reads(&status);
     else
         observer_uses(descriptor);
-    errno = kept;
 }
 
 /* Reads by stdio functions bypass these wrappers, but after a read, the stream has a buffer. */

@@ -1,7 +1,7 @@
 /* Declarations that the files of the observer share.
 
    The observer is preloaded into the tools of a compile and records what they read, look up, query and start. It wraps
-   functions of the C library and does not change what they do. The wrappers allocate nothing and keep errno. Their own
+   functions of the C library and does not change what they do. The wrappers allocate nothing and set no errno. Their own
    system calls do not go through the C library, so that they are neither wrapped nor cancellation points.
 
    log.c        the log: its records, batches and lock
@@ -46,21 +46,17 @@ void observer_add(char kind, int directory, const char *text, int count, const l
     observer_add(kind, directory, text, sizeof((long[]){__VA_ARGS__}) / sizeof(long), (long[]){__VA_ARGS__})
 #define ADD(kind, text, ...) ADD_AT(kind, AT_FDCWD, text, __VA_ARGS__)
 #define ADD_WORD(kind, text, ...) ADD_AT(kind, NO_PATH, text, __VA_ARGS__)
-/* Record the result of a call, with errno, or 0, as the first number; errno is kept. After EFAULT nothing is recorded,
+/* Record the result of a call, with errno, or 0, as the first number. After EFAULT nothing is recorded,
    because the text cannot be read. */
 #define ADD_ANSWER(kind, directory, text, is_bad, ...) \
     do { \
-        int kept_ = errno; \
-        if (!(is_bad) || kept_ != EFAULT) \
-            ADD_AT(kind, directory, text, (is_bad) ? kept_ : 0, __VA_ARGS__); \
-        errno = kept_; \
+        if (!(is_bad) || errno != EFAULT) \
+            ADD_AT(kind, directory, text, (is_bad) ? errno : 0, __VA_ARGS__); \
     } while (0)
 #define ADD_ANSWER_ONLY(kind, directory, text, is_bad) \
     do { \
-        int kept_ = errno; \
-        if (!(is_bad) || kept_ != EFAULT) \
-            ADD_AT(kind, directory, text, (is_bad) ? kept_ : 0); \
-        errno = kept_; \
+        if (!(is_bad) || errno != EFAULT) \
+            ADD_AT(kind, directory, text, (is_bad) ? errno : 0); \
     } while (0)
 
 void observer_flush(void);                /* write the collected records */

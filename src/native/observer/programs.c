@@ -59,12 +59,9 @@ static void before_exec(const char *path)
 
 static void after_failed_exec(const char *path)
 {
-    int kept = errno;
-
-    ADD_WORD('X', path, kept);
-    if (kept != EFAULT)
-        ADD('a', path, kept, X_OK);
-    errno = kept;
+    ADD_WORD('X', path, errno);
+    if (errno != EFAULT)
+        ADD('a', path, errno, X_OK);
 }
 
 #define EXEC(name, path, parameters, arguments) \
@@ -100,13 +97,10 @@ int fexecve(int descriptor, char *const *words, char *const *variables)
 
 static void after_spawn(const char *path, int error, long child)
 {
-    int kept = errno;
-
     if (error)
         ADD('a', path, error, X_OK);
     else
         observer_add('p', FROM_ROOT, path, 1, &child);
-    errno = kept;
 }
 
 #define SPAWN(name, program) \
@@ -140,11 +134,8 @@ int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int de
 
 static void after_shell(int is_started)
 {
-    int kept = errno;
-
     if (is_started)
         observer_add('S', NO_PATH, "/bin/sh", 0, NULL);
-    errno = kept;
 }
 
 int system(const char *command)
@@ -167,11 +158,8 @@ FILE *popen(const char *command, const char *mode)
 
 static pid_t forked(long child)
 {
-    int kept = errno;
-
     if (child > 0)
         observer_add('f', NO_PATH, "", 1, &child);
-    errno = kept;
     return (pid_t)child;
 }
 

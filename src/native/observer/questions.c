@@ -19,10 +19,7 @@ VARIABLE(__secure_getenv)
 
 static void asked(const char *question)
 {
-    int kept = errno;
-
     ADD_WORD('y', question, observer_phase);
-    errno = kept;
 }
 
 /* Whether a clock shows the date: all do but those that count from the start of the machine, a process or a thread. */
