@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FOLDER = "journal"
 LOG, OLD_LOG = "calls-v12.log", "calls-v12.old.log"
 LARGE = 4 * 1024**2  # bytes at which a log is full; it then has some thousand calls
-PARTS, ITEMS = "\x1f", "\x1e"  # separate the fields of a table inside a field, and the items of a list
+PARTS, ITEMS = "\x1f", "\x1e"  # separate the fields of a nested table, and the items of a list
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # values of `result` for a stage
 LOCAL = "local"  # the value of `where` for a stage that ran on this machine
 CACHED = "cached"  # the value of `away` for a stage whose result the executor already had
