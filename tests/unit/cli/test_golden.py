@@ -157,7 +157,7 @@ def compiles(root):
     log(root, outcomes.MISS, "folder/exact.o", cause="it is newer")
     log(root, outcomes.MISS, "part.o", cause=first)
     log(root, outcomes.MISS, "whole", cause=first, sources=["part.o"])
-    log(root, outcomes.QUERY_MISS, sources=["query.cu"])
+    log(root, outcomes.QUERY_MISS, sources=["query.cu", "second.cu"])
     log(root, outcomes.BYPASS, reason="information", sources=["information.cu"])
     for folder in ("one", "two", "three", "four", "five"):
         log(root, outcomes.MISS, f"../{folder}/same.o", cause=f"`{folder}.h` changed", sources=["same.cu"])
