@@ -125,6 +125,19 @@ def test_nvcc_repeats_a_call_that_failed_for_another_reason_than_the_source(
     assert report.leave_to_nvcc == reason
 
 
+def test_the_event_of_each_stage_says_what_happened_to_it(toolkit: Toolkit) -> None:
+    def events() -> list[tuple[object, ...]]:
+        stages = toolkit.compile().stages
+        return [(each.kind, each.result, each.architecture, each.where) for each in stages]
+
+    toolkit.write("a.cu", "int cicc_fails;\n")
+    passed = ("device_preprocess", "ran", "compute_80", "local")
+    assert events() == [passed, ("cicc", "failed", "compute_80", "local")]
+    toolkit.write("a.cu", "int a;\n")
+    assert [event[1] for event in events()] == ["ran"] * 3
+    assert events()[1:] == [("cicc", "hit", "compute_80", ""), ("ptxas", "hit", "sm_80", "")]
+
+
 def test_a_failure_of_one_of_several_threads_is_left_to_nvcc(toolkit: Toolkit) -> None:
     """nvcc's own status is then another."""
     toolkit.write("a.cu", "int cicc_fails;\n")
