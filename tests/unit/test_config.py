@@ -110,7 +110,7 @@ def test_switch_values_are_parsed_as_on_or_off(environ, value, on):
 PATHS = (config.as_path, config.as_program)
 DEFAULTS = {"dir": None, "max_size": DEFAULT_SIZE, "jobs": 0}
 WRONG = [
-    ("max_size", "ten"), ("max_size", "5"), ("max_size", "-1"), ("max_size", "1e999"),
+    ("max_size", "ten"), ("max_size", "5"), ("max_size", "-1"), ("max_size", "8388608T"),
     ("jobs", "-1"), ("jobs", "two"), ("jobs", "1000000"), ("jobs", "9" * 5000),
     ("recache", "maybe"), ("strict", "2"),
     ("dir", "~nobody-of-that-name/x"), ("log", "~nobody-of-that-name"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.real_nvcc import TRIED_VARIABLE, find, guarded, paths_tried, why_none
+from nvccache.real_nvcc import TRIED_VARIABLE, find, guarded, is_script, paths_tried, why_none
 
 
 def _program(path: Path, content: str = "#!/bin/sh\n", mode: int = 0o755) -> str:
@@ -112,6 +112,9 @@ def test_a_missing_real_nvcc_is_explained_in_one_sentence(path, tmp_path):
     denied = _program(tmp_path / "two" / "nvcc", mode=0o644)
     for typed in ("nvcc", denied):
         assert why_none(typed, "", "default", path) == (126, f"cannot run `{denied}`: Permission denied")
+    folder = str(tmp_path / "two")
+    assert why_none(folder, "", "default", path) == (126, f"cannot run `{folder}`: Is a directory")
+    assert not is_script(folder) and is_script(denied)
 
 
 def test_nvccache_itself_is_passed_over_when_looking_for_nvcc(tmp_path, path, monkeypatch):
@@ -131,6 +134,10 @@ def test_an_nvcc_that_started_this_call_is_tried_after_the_others_and_at_most_th
         again.append(found)
         environ = guarded(environ, found)
     assert again == [wrapper, wrapper, wanted, wanted]
+    other = _program(tmp_path / "three" / "nvcc")
+    assert find(other, "", guarded(path, other)) == other
+    assert find("", other, path) == other
+    assert find("", other, guarded(path, other)) == wrapper
 
 
 def test_a_wrapper_that_finds_nvccache_again_ends_up_at_the_real_nvcc(tmp_path):

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from nvccache import remote_url
+from nvccache.cli.install import install_command
 from nvccache.files import keys
 from nvccache.remote import outages, uploads
 from nvccache.remote.service import ServiceError
@@ -114,3 +115,8 @@ def test_push_uploads_the_queue_and_keeps_it_after_a_fault(nvccache, far, identi
     assert "sent 2 objects" in nvccache("remote", "push").stdout
     assert "nothing is left to send" in "".join(nvccache.lines("remote", "push"))
     assert len(files(far)) == 2 and outages.current(outages.OF_WRITING.format(identity)) is None
+    outages.begin(outages.OF_WRITING.format(identity), "full", "it is full")
+    nvccache.lines("remote", "push")  # which tries nothing
+    assert outages.current(outages.OF_WRITING.format(identity))
+    fail(monkeypatch, "not_installed", "get")
+    assert f"to fix it: `{install_command('remote')}`" in nvccache("remote", "status").stdout

@@ -54,7 +54,8 @@ def test_the_report_page_of_a_build_matches_the_golden_file(monkeypatch):
 
 
 def test_the_trace_of_a_build_matches_the_golden_file():
-    traced = json.dumps(lanes.trace_of(calls_of([*BUILD[:4], bypass(sources=[])])))
+    build = calls_of([*BUILD[:4], bypass(sources=[]), call(stage(away="no_workers"))])
+    traced = json.dumps(lanes.trace_of(build))
     compare(traced.replace("}, {", "},\n{"), GOLDEN / "trace.json")
 
 

@@ -10,7 +10,7 @@ import json
 import pytest
 
 import made_builds
-from made_builds import call, calls_of, hit, stage
+from made_builds import call, calls_of, hit
 from nvccache.report import lanes
 
 
@@ -34,15 +34,6 @@ def check(made):
 def names(made, kind):
     named = [event for event in made["traceEvents"] if event["name"] == kind]
     return {(event["pid"], event["tid"]): event["args"]["name"] for event in named}
-
-
-def test_a_remote_stage_in_the_trace_lasts_until_it_returns():
-    made = of(call(made_builds.away(start=1.0), stage(away="no_workers"), seconds=60.0))
-    check(made)
-    away, here = [event for event in made["traceEvents"] if event.get("cat") == "stage,ran"]
-    assert (away["ts"], away["dur"]) == (1_000_000, 46_000_000)
-    assert (away["args"]["where"], away["args"]["was_cached"]) == ("grpc://host:1", False)
-    assert here["args"]["why_here"] == "no_workers"
 
 
 def test_a_hit_takes_no_time_in_the_trace_and_lies_within_its_call():
