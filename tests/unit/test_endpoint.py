@@ -39,7 +39,7 @@ def test_a_launcher_prefix_is_split_into_words_as_by_a_shell() -> None:
         ("grpc:host:5", "neither of the form"),
         ("grpc://:5", "neither of the form"),
         ("grpc://host:hidden", "neither of the form"),
-        ("grpc://user:hidden@host:5", "a user or a password"),
+        ("grpc://user:hidden@host:5", "a user or password"),
         ("grpc://host:5?hidden=1", "an unknown option"),
         ("grpc://host:5?queue=hidden", "not a number of seconds"),
         ("grpc://host:5?queue=nan", "not a number of seconds"),

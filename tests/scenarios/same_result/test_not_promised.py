@@ -86,7 +86,7 @@ ROWS = {
     "a wrapper compares dates": wrapper(
         "reads the dates, owners or modes of files", "[ a.cu -nt wrapper ]" + EXEC
     ),
-    "a wrapper reads attributes": wrapper("reads attributes of `a.cu`", LIST_ATTRIBUTES, sys.executable),
+    "a wrapper reads attributes": wrapper("makes system call", LIST_ATTRIBUTES, sys.executable),
     "a wrapper reads a pipe": wrapper("`bash` reads `/dev/fd/", "read line < <(echo x)" + EXEC),
     "a wrapper is run by the loader": wrapper(
         "the program that the dynamic loader runs is unknown",
@@ -117,7 +117,7 @@ ROWS = {
     "a program that is run": bypass("the call runs", "a.cu -o a -run", **{"a.cu": PROGRAM}),
     "an unknown option": bypass("the call has an option that nvccache does not know", f"{COMPILE} -pch"),
     "options in a file": bypass("a host compiler option reads files", f"{COMPILE} -Xcompiler @o", o="-O1"),
-    "named intermediates": bypass("-objtemp", f"{COMPILE} -objtemp"),
+    "named intermediates": bypass("with -keep, -keep-dir, -save-temps or -objtemp", f"{COMPILE} -objtemp"),
     "an archive": bypass("the call creates an archive", "-lib a.cu -o a.a"),
     "preprocessed CUDA": bypass("the output is preprocessed text", "-cuda a.cu -o a.ii"),
     "a cache of an earlier version": Row(

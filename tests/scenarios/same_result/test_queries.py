@@ -190,7 +190,7 @@ UNRECORDED = {
     "names of temporary files": ("-M a.cu -Xcompiler -v", "the answer names temporary files"),
     "a wrapper's report": ("-MM a.cu -ccbin {work}/reporting/g++", "writes"),
     "a wrapper that looks for its product": ("-E a.cu -o a.ii -ccbin {work}/looking/g++", "files "),
-    "a wrapper that sets the mode": ("-E a.cu -o b.ii -ccbin {work}/hiding/g++", "the mode of"),
+    "a wrapper that sets the mode": ("-E a.cu -o b.ii -ccbin {work}/hiding/g++", "the unusual mode"),
 }
 
 
