@@ -80,7 +80,7 @@ _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 _REMOVED = frozenset(["jobserver", "threads"])
 _MAX_OPTION_FILE = 1 << 20
 _MOST_LINKS = 40  # the kernel's limit
-_SHELL_SPECIAL = '$`\\"\n'  # within the double quotes that nvcc puts around file names
+_SHELL_SPECIAL = '$`\\"\n'  # special in the double quotes that nvcc puts around file names
 
 
 class Bypass:
