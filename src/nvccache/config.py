@@ -195,8 +195,8 @@ class Config:
     recently used entries are removed first."""
     base_dir: str = setting(as_base, "")
     """A directory above your checkouts, which then share compiles. Paths of sources and include directories
-    below it are passed to nvcc relative to the working directory, so `__FILE__`, messages and dependency
-    files have relative paths. The directory may be a checkout itself. `auto` means the outermost Git checkout
+    below it are passed to nvcc relative to the working directory, so `__FILE__` and messages have relative
+    paths. The directory may be a checkout itself. `auto` means the outermost Git checkout
     around the working directory."""
     nvcc: str = setting(as_program, "", shown_default="the first on `PATH`")
     """The real nvcc that a link named `nvcc` starts: a path, or a name to look up on `PATH`. The default

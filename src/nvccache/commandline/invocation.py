@@ -126,6 +126,7 @@ class Invocation:
     dryrun_arguments: tuple[str, ...]  # arguments for `nvcc --dryrun`
     threads: int  # the value of -t; 0 if it is not given, or if it asks for one thread per CPU
     dependencies: Dependencies | None
+    typed_paths: Mapping[bytes, bytes]  # by the relative paths that nvcc gets; see base_dir.py
 
     @property
     def is_query(self) -> bool:
@@ -196,6 +197,7 @@ def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: t
     )
     invocation.threads = int(last_value(line.typed, "threads") or 0)
     has_depfile = mode not in QUERIES and not options.isdisjoint(DEPENDENCY_OPTIONS)
+    invocation.typed_paths = {}
     invocation.dependencies = Dependencies(line.arguments, options) if has_depfile else None
     return invocation
 

@@ -1,8 +1,9 @@
 """Gives nvcc relative paths below NVCCACHE_BASE_DIR, so that all checkouts there share records.
 
 As with ccache, absolute paths of inputs and include directories below the base directory become relative to
-the working directory. All other arguments stay as they are. So `__FILE__`, messages, depfiles, line tables
-and the paths in records are the same in every checkout.
+the working directory. All other arguments stay as they are. So `__FILE__`, messages, line tables and the
+paths in records are the same in every checkout. Depfiles contain the names that plain nvcc would write there,
+because ninja and make take a relative and an absolute name for two files.
 
 The base directory contains checkouts. The checkout of a call is the subdirectory that contains its working
 directory, or the base directory itself if that has a `.git`. With NVCCACHE_BASE_DIR=auto, the checkout is the
@@ -52,23 +53,40 @@ def checkout_of(base_dir: str, cwd: str) -> str:
     return f"{base}/{inner}" if inner else base
 
 
-def relative_arguments(arguments: Sequence[str], base_dir: str, cwd: str) -> list[str]:
-    """The arguments for nvcc, unchanged if the working directory is not below the base directory."""
+def relative_arguments(
+    arguments: Sequence[str], base_dir: str, cwd: str
+) -> tuple[list[str], dict[bytes, bytes]]:
+    """The arguments for nvcc, and the typed path of each file and directory in them, for `products.rule`.
+
+    The arguments are unchanged if the working directory is not below the base directory.
+    """
     base, scanned = base_of(base_dir, cwd), scan(arguments)
     if isinstance(scanned, UnknownOption) or not base:
-        return list(arguments)
+        return list(arguments), {}
     bases = (base_dir.rstrip("/"), base)
-    return [token for argument in scanned for token in _tokens(argument, bases, cwd)]
+    pairs: list[tuple[str, str]] = []
+    relative = [token for argument in scanned for token in _tokens(argument, bases, cwd, pairs)]
+    pairs.sort(key=lambda pair: pair[0] == pair[1])  # a path that was typed like this comes last, and is kept
+    names = {os.fsencode(path.rstrip("/")): os.fsencode(typed.rstrip("/")) for path, typed in pairs if path}
+    return relative, names
 
 
-def _tokens(argument: Argument, bases: tuple[str, str], cwd: str) -> tuple[str, ...]:
+def _tokens(
+    argument: Argument, bases: tuple[str, str], cwd: str, pairs: list[tuple[str, str]]
+) -> tuple[str, ...]:
+    """The tokens for nvcc; adds to the pairs each path, and the directory of a file, with the typed one."""
     value = argument.value
     if argument.name == INPUT:
-        return (_relative(argument.tokens[0], bases, cwd),)
-    if argument.name not in _LISTS or not value or '"' in value:
+        typed = [argument.tokens[0]]
+    elif argument.name not in _LISTS or not value or '"' in value:
         return argument.tokens
-    changed = ",".join(_relative(path, bases, cwd) for path in value.split(","))
-    return (*argument.tokens[:-1], argument.tokens[-1].removesuffix(value) + changed)
+    else:
+        typed = value.split(",")
+    paths = [_relative(path, bases, cwd) for path in typed]
+    pairs += zip(paths, typed, strict=True)
+    if argument.name in (INPUT, "pre-include"):  # headers beside it have names relative to it
+        pairs += zip(map(os.path.dirname, paths), map(os.path.dirname, typed), strict=True)
+    return (*argument.tokens[:-1], argument.tokens[-1].removesuffix(value or typed[0]) + ",".join(paths))
 
 
 def _relative(path: str, bases: tuple[str, str], cwd: str) -> str:

@@ -37,9 +37,11 @@ def answer(request: Request) -> Answer | Bypass | None:
     if config.base_dir and isinstance(parsed, invocation.Invocation) and not parsed.is_query:
         from nvccache.records import base_dir
 
-        arguments = base_dir.relative_arguments(request.arguments, config.base_dir, os.getcwd())
+        arguments, typed = base_dir.relative_arguments(request.arguments, config.base_dir, os.getcwd())
         request.checkout = base_dir.checkout_of(config.base_dir, os.getcwd())
         parsed = invocation.parse(arguments, request.environ)
+        if isinstance(parsed, invocation.Invocation):
+            parsed.typed_paths = typed
     if isinstance(parsed, Bypass):
         return parsed
     if parsed.is_query and not _can_be_written(not parsed.output, has_messages=False):

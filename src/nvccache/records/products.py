@@ -23,7 +23,7 @@ from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.records.record import Result
@@ -147,9 +147,18 @@ def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes
     wanted = invocation.dependencies
     assert wanted is not None
     # The same file may be entered both as a system header and as another file.
-    files = list(dict.fromkeys(name for name, is_system in entered if not (is_system and wanted.omit_system)))
+    names = (name for name, is_system in entered if not (is_system and wanted.omit_system))
+    files = list(dict.fromkeys(_as_typed(name, invocation.typed_paths) for name in names))
     chosen = wanted.targets[-1] if wanted.targets else invocation.output or None
     return render(target(entered[0][0], chosen, invocation.output_directory), files, wanted.phony)
+
+
+def _as_typed(name: bytes, typed_paths: Mapping[bytes, bytes]) -> bytes:
+    """The name that a file would have if nvcc had got the typed paths."""
+    place = name if typed_paths else b""
+    while place and place != b"/" and place not in typed_paths:
+        place = os.path.dirname(place)
+    return typed_paths.get(place, place) + name[len(place) :]
 
 
 def target(source: bytes, chosen: str | None, directory: str) -> bytes:

@@ -86,7 +86,10 @@ def check_out(workspace: Workspace, checkouts: Checkouts) -> tuple[Call, Call]:
 
 
 def made_by_plain_in_second(workspace: Workspace, checkouts: Checkouts) -> Made:
-    return made_by_plain(workspace, call_in(checkouts, "two", is_relative=True))
+    """What nvcc makes of the relative paths that it gets, with the depfile that it writes for those typed."""
+    made = made_by_plain(workspace, call_in(checkouts, "two", is_relative=True))
+    typed = made_by_plain(workspace, call_in(checkouts, "two"))
+    return dataclasses.replace(made, files={**made.files, "a.d": typed.files["a.d"]})
 
 
 @pytest.mark.parametrize("rule", CASES)
@@ -102,6 +105,33 @@ def test_a_second_checkout_gets_the_object_that_nvcc_makes_there(workspace: Work
     assert (os.fsencode(workspace.directory / "b/two") in made["a.o"]) == checkouts.names_itself
     time.sleep(OLD_ENOUGH)
     check_again(workspace, first, before, is_recorded=True)
+
+
+@pytest.mark.parametrize("options", ["-MD -MP", "-MMD", "-MD -odir ."])
+def test_depfiles_below_a_base_directory_contain_the_typed_names(workspace: Workspace, options: str) -> None:
+    """Ninja takes a relative and an absolute name of one header for two files."""
+    names = (
+        "inc/sub/one.h src/two.h inc/three.h other/four.h forced/five.h forced/six.h sys/seven.h own/eight.h"
+    )
+    for name in NAMES:
+        here = workspace.directory / "b" / name
+        for path in names.split():
+            workspace.write(f"b/{name}/{path}", "")
+        workspace.write(f"b/{name}/inc/sub/one.h", '#include "../three.h"\n')
+        workspace.write(f"b/{name}/forced/five.h", '#include "six.h"\n')
+        included = ("<sub/one.h>", '"two.h"', "<four.h>", '"../src/two.h"', "<seven.h>", "<eight.h>")
+        workspace.write(
+            f"b/{name}/src/a.cu",
+            "".join(f"#include {each}\n" for each in included) + "__global__ void k() {}\n",
+        )
+        (here / "build").mkdir()
+        workspace.write(f"b/{name}/build/own/eight.h", "")
+        time.sleep(OLD_ENOUGH)
+        line = f"-ptx {here}/src/a.cu -I{here}/inc/ -I../other -I{here}/other -I{here}/build/own"
+        more = f"-isystem {here}/sys -include {here}/forced/five.h -MF a.d -o a.ptx {options}"
+        argv = [*line.split(), *more.split()]
+        made = both_ways(workspace, *argv, cwd=here / "build", NVCCACHE_BASE_DIR=f"{workspace.directory}/b")
+    assert made.outcome == "direct_hit"
 
 
 def test_two_checkouts_share_a_compile_whose_header_is_outside_the_base_directory(
