@@ -346,6 +346,33 @@ def test_a_python_that_needs_ld_library_path_gets_it(environment, tmp_path, libr
     assert done.stdout.startswith(b"nvccache ")
 
 
+STARTS = {
+    "its library is found": ("", "", "", 1),
+    "the library path leads to no library of Python": ("", "", "LD_LIBRARY_PATH=/nowhere", 1),
+    "its home is unknown": ("home = ", "house = ", "", 2),
+    "its home is elsewhere": ("home = /", "home = /nowhere/", "", 2),
+    "its release is unknown": ("version = 3.", "version = 2.", "", 2),
+    "its memory is limited": ("", "", "ulimit -v 8000000;", 2),
+    "the size of its data is limited": ("", "", "ulimit -d 8000000;", 2),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "before", "starts"), STARTS.values(), ids=STARTS)
+def test_python_starts_once_more_on_trial_only_if_it_might_fail(
+    environment, tmp_path, old, new, before, starts
+):
+    python = environment / "bin" / "python3"
+    python.rename(environment / "bin" / "own")
+    python.write_text(f'#!/bin/sh\necho start >>{tmp_path}/log\nexec {environment}/bin/own "$@"\n')
+    python.chmod(0o755)
+    settings = environment / "pyvenv.cfg"
+    assert old in settings.read_text()
+    settings.write_text(settings.read_text().replace(old, new))
+    command = f"{before} {environment}/bin/nvccache --version"
+    subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+    assert (tmp_path / "log").read_text().count("start") == starts
+
+
 def test_nvcc_is_found_behind_the_shim_of_a_removed_nvccache(environment, tmp_path):
     """By what looks on PATH, as it leads nowhere; its path cannot be run."""
     folder = tmp_path / "shims"
