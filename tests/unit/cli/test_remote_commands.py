@@ -74,6 +74,7 @@ def test_remote_status_tries_reads_and_writes_and_ends_outages(
     found = json.loads(result.stdout)
     assert (result.exit_code, found["is_bad"]) == (bool(failing), bool(failing))
     assert [finding["state"] for finding in found["findings"]] == states
+    assert {finding["topic"] for finding in found["findings"]} == {"remote"}
     assert [bool(outages.current(name)) for name in names] == is_left
     text = nvccache("remote", "status").stdout
     assert ("compiles skip it until" in text) == is_left[0]

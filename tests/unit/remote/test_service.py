@@ -33,6 +33,19 @@ def test_every_remote_fault_has_a_message_and_a_counter():
     assert {*services._CODES, *services._PHRASES} <= set(outcomes.REMOTE_FAULTS)
 
 
+@pytest.mark.parametrize(
+    ("message", "word", "code"),
+    [
+        ("url: http://tls/x, headers: timed out, odd", "broken", ""), ("DNS", "unreachable", ""),
+        ("odd\n\nBacktrace: connect", "broken", ""), ("OOM", "full", "OOM"),
+        ('status: 500, code: "SlowDown"', "throttled", "SlowDown"), ("status: 413", "full", "status 413"),
+    ],
+)  # fmt: skip
+def test_a_message_of_the_client_is_shortened_to_a_fault_and_its_code(message, word, code):
+    found = services.error_of(message)
+    assert (found.word, found.text) == (word, services.TEXTS[word] + (f" ({code})" if code else ""))
+
+
 @pytest.mark.parametrize("kind", ["http", "s3"])
 def test_fetching_a_remote_object_is_one_request(kind):
     with FaultyServer(says(200, b"content")) as server:
@@ -135,6 +148,7 @@ AZURE = {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k", "AZURE_
         ("http://h,rw", {}, "webdav / disable_create_dir=true endpoint=http://h:80 root=/"),
         ("redis://:w@h/2?ttl=9", {"REDISCLI_AUTH": "x"},
          "redis / db=2 default_ttl=9s endpoint=redis://h:6379 password=w root=/"),
+        ("redis://h", {}, "redis / db=0 endpoint=redis://h:6379 root=/"),
         ("redis://h?prefix=p", {"REDISCLI_AUTH": "x"},
          "redis / db=0 endpoint=redis://h:6379 password=x root=/p"),
         ("memcached://h:2", {"REDISCLI_AUTH": "x"}, "memcached / endpoint=tcp://h:2 root=/"),
