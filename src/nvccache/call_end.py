@@ -85,7 +85,7 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
         stage.start = max(0.0, stage.start - began)
     event.tool_saved = report.tool_saved
     if event.stages:  # without stages, nvcc answered a query
-        import resource  # here, as direct hits do not need it; os.times counts in steps of 10 ms
+        import resource  # imported here, as direct hits do not need it; os.times counts in steps of 10 ms
 
         usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         used = sum(usage.ru_utime + usage.ru_stime for usage in usages)  # including the dry run

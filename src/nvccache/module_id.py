@@ -34,7 +34,7 @@ _DEFINITIONS = (b"#define __NV_MODULE_ID ", b"#define _NV_ANON_NAMESPACE _GLOBAL
 DEFINED_IN = frozenset({"stub", "cudafe1.cpp"})  # the roles of these files
 _PLACEHOLDER = b"_nvccache-id-51d0c2f3a86e4b79_"
 _FOR_DEVICE_LINKS = "--device-c"
-_REST_DIGITS = 8  # as many as of nvcc's own crc32
+_REST_DIGITS = 8  # as many digits as nvcc's own crc32 has
 
 
 def compose(source_path: str, source_name: str, outputs: Sequence[str], text: str) -> bytes:

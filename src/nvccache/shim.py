@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, so that no garbage is collected
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-# Without `disabled`, since nvccache must then do nothing, and `nested`, since the outer call is counted.
+# Not counted: `disabled`, for which nvccache must do nothing, and `nested`, since the outer call counts.
 _COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory", "scripted_nvcc")
 _COMPILER_NAMES = ("cc", "c++", "g++", "cl", "nvc", "icpx")  # a compiler's name contains one of these
 
@@ -187,7 +187,7 @@ def _reason_to_bypass(typed: str, nvcc: str, config: Config, environ: dict[str, 
         return "not_nvcc"
     if not config.dir:
         return "no_cache_directory"
-    # The launcher has already run a script whose interpreter can preload libraries (script.c).
+    # A script whose interpreter can preload libraries does not get here: the launcher runs it (script.c).
     return "scripted_nvcc" if real_nvcc.is_script(nvcc) else ""
 
 

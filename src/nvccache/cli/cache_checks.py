@@ -43,7 +43,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
         yield Finding(BAD, "cache", text, (f"to fix it: {_NAME_ANOTHER}",))
         return
     if settings.readonly:
-        yield Finding(GOOD, "cache", f"`{root}` is read but not changed, and calls are not counted")
+        yield Finding(GOOD, "cache", f"the cache `{root}` is read but not changed, and calls are not counted")
         return
     part = root
     try:
@@ -64,7 +64,7 @@ def check_cache(settings: Config) -> Iterator[Finding]:
     limit = f"at most {format_size(settings.max_size)}" if settings.max_size else "of any size"
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
     if os.stat(root).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        text = f"others can write to the cache{_owner_of(root)}, and so change your programs"
+        text = f"other users can write to the cache{_owner_of(root)}, so they could change your programs"
         yield Finding(ODD, "trust", text)
 
 
@@ -101,7 +101,7 @@ def check_files(settings: Config) -> Iterator[Finding]:
                     damaged.append(file.path)
                 files, size = files + 1, size + file.size
     if damaged:
-        text = f"{len(damaged)} of {format_count(files, 'file')} damaged; lost results are compiled again"
+        text = f"{len(damaged)} of {format_count(files, 'file')} damaged; the results will be compiled again"
         yield Finding(BAD, "files", text, tuple(damaged[:_MOST_NAMED]))
     else:
         yield Finding(GOOD, "files", f"{format_count(files, 'file')}, {format_size(size)}, none damaged")

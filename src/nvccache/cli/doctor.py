@@ -181,7 +181,8 @@ def check_executor(settings: Config) -> Iterator[Finding]:
     try:
         if not real_nvcc.is_program(work.CHECK):
             raise faults.ExecutorError(
-                faults.BROKEN, "class-check was not built, because there was no static C library"
+                faults.BROKEN,
+                "`class-check`, which stages need, was not built: there was no static C library",
             )
         if where.is_launcher:
             from nvccache.remote_execution import prefix

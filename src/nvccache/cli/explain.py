@@ -168,7 +168,7 @@ def _remark(stage: StageEvent) -> str:
     """The CPU seconds of a stage, and where it ran if it was sent to another machine."""
     text = f" {stage.cost:8.2f} s" + ("  failed" if stage.result == FAILED else "")
     if word := events.why_here(stage):
-        return f"{text}  ran here after it was sent, because {outcomes.EXECUTOR_FAULTS.get(word, word)}"
+        return f"{text}  sent to another machine, but ran here: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
     if events.ran_elsewhere(stage):
         return f"{text}  {'from the action cache of' if events.was_cached(stage) else 'on'} {stage.where}"
     return text

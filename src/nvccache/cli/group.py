@@ -151,7 +151,7 @@ def commands(ctx: click.Context, wants_version: bool, as_json: bool) -> None:
     If an nvcc comes first, as a path or name, it compiles through the cache.
     """
     if not wants_version and as_json:
-        raise WrongUsage("put `--json` behind a command, or use it with `--version`")
+        raise WrongUsage("put `--json` after a command, or use it with `--version`")
     if wants_version == bool(ctx.invoked_subcommand):
         raise WrongUsage("give either a command or `--version`")
     if wants_version:

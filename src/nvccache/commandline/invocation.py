@@ -261,7 +261,7 @@ def _options(arguments: Sequence[Argument]) -> frozenset[str]:
     last = {argument.name: argument.value for argument in arguments}
     names = {ALIASES.get(name, name) for name, value in last.items() if value != "false"}
     if "device-c" in names:
-        names.add("relocatable-device-code")  # nvcc's help: -dc is `-rdc=true -c`
+        names.add("relocatable-device-code")  # according to nvcc's help, -dc means `-rdc=true -c`
     return frozenset(names - {INPUT, FORWARDED})
 
 
@@ -279,7 +279,7 @@ def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozen
 
 def _environment(environ: Mapping[str, str]) -> Bypass | None:
     for variable in environment.OF_SIDE_OUTPUTS:
-        if variable in environ:  # empty ones count, too, since some of them affect GCC
+        if variable in environ:  # empty values count, too, since some of them affect GCC
             return Bypass("environment_side_output", variable)
     return None
 

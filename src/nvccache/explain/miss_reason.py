@@ -21,7 +21,7 @@ FIRST = "no earlier compile is recorded"
 _READONLY = "NVCCACHE_READONLY is set, so nothing is recorded"
 _COMPILED_ELSEWHERE = "all stages were compiled before, for another object or in another directory"
 _LOST = "the earlier result is no longer in the cache"
-_OTHER_KEY = "the key changed in a part that is not recorded"
+_OTHER_KEY = "the cache key changed, but it is not recorded which part of the key"
 _MOST_OF_INPUTS = 10
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
 
 _KIND = "object-1"
-Part = tuple[str, str]  # the visible text of a part, and a digest if some of the part is hidden
+Part = tuple[str, str]  # the visible text, and a digest if some of the text is hidden
 Component = tuple[str, list[Part]]  # a tag, and the parts under it
 
 

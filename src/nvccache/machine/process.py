@@ -57,7 +57,8 @@ _LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # dropped if 
 _OWN_PREFIX = "_NVCCACHE_"
 _POLL_MILLISECONDS = 50
 _READ_BYTES = 1 << 16
-_MAX_FINAL_READS = 32  # after a tool's end: for twice the largest pipe, since others may keep writing
+# The limit of reads after a tool's end, since its children may keep writing: enough to empty a pipe twice.
+_MAX_FINAL_READS = 32
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -135,7 +136,7 @@ class Child:
             os.kill(self.pid, signal.SIGTERM)
 
     def _reap(self, options: int) -> int | None:
-        if self._reaping.acquire(blocking=not options):  # otherwise, another thread waits for the tool
+        if self._reaping.acquire(blocking=not options):  # if it fails, another thread is waiting for the tool
             try:
                 pid, status, usage = os.wait4(self.pid, options) if self.returncode is None else (0, 0, None)
                 if usage and pid == self.pid:

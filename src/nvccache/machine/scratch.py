@@ -98,7 +98,7 @@ def within(path: str, work: Callable[[], Result]) -> Result:
     finally:
         try:
             remove(path)
-        except process.Interrupted:  # it is raised at most once in a process
+        except process.Interrupted:  # `remove` was interrupted, which happens at most once in a process
             remove(path)
             raise
         finally:
@@ -151,7 +151,7 @@ def remove(path: str) -> None:
     for _ in range(_TRIES):
         _remove_folder(path)
         if not os.path.lexists(path):
-            break  # otherwise, a compiler that outlived its driver has just created its output
+            break  # if it exists, a compiler that outlived its driver has just created a file in it
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 

@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Not TMPDIR or the cache, which may differ between calls. Also, several machines may share a cache.
+# The pool is not in TMPDIR or in the cache, because they may differ between calls, and machines share caches.
 _BASES = ("/dev/shm", "/tmp")
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
@@ -86,7 +86,7 @@ class Pool:
         for number in self._numbers if self._directory else ():
             path = f"{self._directory}/{self._name}{number}"
             with contextlib.suppress(OSError):
-                # A new descriptor each time, since a lock only excludes other descriptors than its own.
+                # Each attempt opens the file anew, because a lock excludes only other descriptors of it.
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 if flock.take_or_close(descriptor):
                     return PoolSlot(number, descriptor)
@@ -96,7 +96,7 @@ class Pool:
 
 def pool_of(usable_cores: Sequence[int], directory: str, jobs: int = 0) -> Pool:
     """The pool with a slot for each of these cores, or with `jobs` slots unless `jobs` is 0."""
-    first_extra = os.sysconf("SC_NPROCESSORS_CONF")  # the first number without a core
+    first_extra = os.sysconf("SC_NPROCESSORS_CONF")  # no core has this number or a higher one
     numbers = [*usable_cores, *range(first_extra, first_extra + jobs)]
     return Pool(directory, numbers[: jobs or len(usable_cores)])
 

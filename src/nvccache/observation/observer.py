@@ -30,7 +30,7 @@ _TRIED = ("/bin/sh", "-c", ":")  # a command to try the observer with; nvcc also
 _WORKS, _FAILS = "works", "fails"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
-_MENTIONED = f"the text of a script names `{VARIABLE}`"
+_MENTIONED = f"the text of a script contains `{VARIABLE}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:

@@ -28,7 +28,7 @@ LIMIT = (64 << 20) + (1 << 20)  # bytes; the observer stops writing before this 
 # How the records of an absent path and of a variable begin; their order does not matter.
 _ABSENT, _VARIABLE = _BY_TEXT_ALONE = "-\t", "e\t"
 _MOST_INODES = (1 << 64) - 1
-_SLACK = 2 * 10**9  # nanoseconds, because timestamps may be coarse
+_SLACK = 2 * 10**9  # nanoseconds of tolerance, because timestamps may be coarse
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class _Reader:
         if not tab:
             raise ValueError("no record")
         if kind == "B" and numbers[0] != VERSION:
-            self.fails("the observer's log is of another version")
+            self.fails("the observer's log has the format of another version")
         elif kind in "BCQXxpfS":
             self._process = self._tree.note(pid, kind, numbers, text)
         elif kind in "gnk!":
@@ -182,7 +182,7 @@ class _Reader:
             process.permissions.add(path)
         elif kind in "lhr":
             process.links.add(path)
-            if error == errno.EINVAL:  # from readlink, if the path exists and is not a link
+            if error == errno.EINVAL:  # readlink sets this errno if the path exists and is not a link
                 error = 0
         elif kind == "d" and not error:
             process.listed.add(path)

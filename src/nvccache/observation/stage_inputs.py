@@ -164,7 +164,7 @@ class ObservedInputs:
         for topic, argument in dict.fromkeys(needed):
             answer = facts.answer(topic, argument, subject.environ)
             if not answer:
-                raise UnreadableError("it is unknown what the tools can learn about the machine")
+                raise UnreadableError(f"a tool depends on a fact of this machine that is unknown ({topic})")
             record.machine.append((topic, argument, answer))
 
     def add_variables(self, record: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:

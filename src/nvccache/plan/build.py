@@ -246,7 +246,7 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
         for token in stage.argv
     ]
     if not wanted or (invocation.output and invocation.output not in wanted):
-        return Bypass("unexplained", "no command writes the product")
+        return Bypass("unexplained", "no command writes the output file")
     # nvcc turns an object's path into an identifier, which would put the scratch directory into a product.
     for token in (token for stage in stages for token in stage.argv if token.startswith(_IDENTIFIER)):
         if re.sub(r"\W", "_", plan.scratch) in token or "tmpxft_" in token:
@@ -282,7 +282,7 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
             if output.path in written:
                 return Bypass("same_base_name", os.path.basename(output.path))
             if output.destination and stage.is_preprocessor:
-                return Bypass("unexplained", f"a preprocessor writes the product {output.destination}")
+                return Bypass("unexplained", f"a preprocessor writes the output file {output.destination}")
             written.add(output.path)
             if output.role not in stage.grammar.unread:
                 readable.add(output.path)

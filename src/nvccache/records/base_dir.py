@@ -66,7 +66,8 @@ def relative_arguments(
     bases = (base_dir.rstrip("/"), base)
     pairs: list[tuple[str, str]] = []
     relative = [token for argument in scanned for token in _tokens(argument, bases, cwd, pairs)]
-    pairs.sort(key=lambda pair: pair[0] == pair[1])  # a path that was typed like this comes last, and is kept
+    # If two typed paths become equal, the dictionary keeps the last of them: the one that did not change.
+    pairs.sort(key=lambda pair: pair[0] == pair[1])
     names = {os.fsencode(path.rstrip("/")): os.fsencode(typed.rstrip("/")) for path, typed in pairs if path}
     return relative, names
 

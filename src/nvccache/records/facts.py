@@ -226,7 +226,7 @@ _MOVED_CLAUSE = {"moved": "{} leads to another file"}
 _VARIABLE_CLAUSE = {"variable": "the environment variable {} changed"}
 _MACHINE_CLAUSES = {
     "native": "the processor changed",
-    "features": "the class of the processor changed",
+    "features": "the class of the processor, by which libm chooses functions, changed",
     "host": "the machine changed",
     "directory": "the working directory changed",
     "caller": "the user, limits, processors or standard input changed, which a program may have read",

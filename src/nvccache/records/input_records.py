@@ -59,7 +59,7 @@ _RECORD = sections.Schema(
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
-    ("signatures", (_encode_signatures, _decode_signatures)),  # those of files, then those of directories
+    ("signatures", (_encode_signatures, _decode_signatures)),  # signatures of files, then of directories
     ("directories", sections.STRINGS),
     ("names", (_encode_names, _decode_names)),
     ("other", sections.STRINGS),  # `reader` and `search_path`
@@ -110,7 +110,7 @@ class InputRecord:
         self.names: list[list[str]] = []  # for each directory: names, each after a character for its state
         self.search_path = ""  # the value of PATH when programs were searched
         self.reader = presence.user_and_groups()  # the user and groups of the process that read the files
-        self.cache_signatures: list[Signature] = []  # those of `caches`; only replay records contain them
+        self.cache_signatures: list[Signature] = []  # of `caches`; only replay records contain them
         for name in _FACTS:
             setattr(self, name, [])
 
@@ -348,7 +348,8 @@ def _changed_files(input_record: InputRecord, now: CurrentState) -> Iterator[Dif
         elif _is_changed(path, kind, digest, input_record, now):
             yield Difference("changed", path)
         elif kind in (SOURCE, CODE) and path not in links and now.is_link(path):
-            yield Difference("moved", path)  # it is a link now, and gcc may name a header by its target
+            # The path is a link now, and gcc may name a header by the link's target.
+            yield Difference("moved", path)
 
 
 def _is_changed(path: str, kind: str, digest: str, input_record: InputRecord, now: CurrentState) -> bool:

@@ -53,7 +53,7 @@ def answer(request: Request) -> Answer | Bypass | None:
         found = _answer_parsed(request, cache)
         _account_for_added(cache, config)
     if not found and parsed.is_query and not config.remote and config.readonly:
-        return Bypass(parsed.mode)  # the result of this query could not be recorded
+        return Bypass(parsed.mode)  # nothing may be recorded, so nvcc answers the query
     return found
 
 

@@ -69,7 +69,7 @@ def _write(product: Product) -> None:
     except FileNotFoundError:
         old = None
     if old and not stat.S_ISREG(old.st_mode):
-        raise OSError("a product is not a regular file")
+        raise OSError("an output file is not a regular file")
     is_replaced = old is not None and product.unlink_first and old.st_size > 0  # gas overwrites empty files
     if old and not is_replaced:
         _overwrite(product)

@@ -243,7 +243,7 @@ def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
     """The key, the encoded inputs and the encoded result of each entry; raises ValueError."""
     packed = sections.unpack(_KIND, record)
     if len(packed) % 3 or len(packed) > 3 * _MOST_ENTRIES_REMOTE:
-        raise ValueError("a record is incomplete")
+        raise ValueError("a record is incomplete, or has too many entries")
     parts = [
         (key.decode("ascii"), read, result) for key, read, result in zip(*[iter(packed)] * 3, strict=True)
     ]

@@ -119,7 +119,7 @@ def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedToo
     if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(loader.PRELOAD_LIST):
         raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
-        raise ExecutorError(faults.BROKEN, "class-check was not built, because there is no static C library")
+        raise ExecutorError(faults.BROKEN, "`class-check` was not built: there was no static C library")
     checks = checks_of(facts.processor_class())
     if not checks:
         raise ExecutorError(faults.BROKEN, "this machine's processor class is unknown")

@@ -212,7 +212,8 @@ def _log_result(run: StageRun, call: Compile) -> None:
         result = f"ran {completed.seconds:.2f} s"
         executor = run.tool_run.executor if run.tool_run else ""
         result += f" on {executor}" if executor else ""
-        result += f" here after all ({run.why_here})" if run.why_here and not executor else ""
+        if run.why_here and not executor:
+            result += f" here, although it was sent to another machine ({run.why_here})"
         result += f", status {completed.status}" if completed.status else ""
     if path := module_id.file_of(stage):
         result += f", module id {os.fsdecode(call.module_id_of(stage))} in {os.path.basename(path)}"

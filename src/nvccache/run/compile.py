@@ -53,7 +53,7 @@ def compile_call(request: Request, explaining: Explaining | None = None) -> Repo
         try:
             report = scratch.within(path, lambda: _compile(request, cache, path, call_slots, explaining))
         except LostResultError:
-            cache.remove_read_records()  # one names the lost result, so the next call would fail, too
+            cache.remove_read_records()  # with them, the next call would look for the lost result, too
             raise
     report.store_fault = cache.fault
     report.remote = cache.remote_use() if isinstance(cache, TieredStore) else None

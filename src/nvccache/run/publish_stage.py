@@ -49,23 +49,23 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     contents = [content for path, content in _contents(call, stage).items() if path in of_objects]
     directory = os.fsencode(call.plan.scratch)
     if any(content is None or directory in content for content in contents):
-        return f"a product of {stage.kind} names the scratch directory"
+        return f"an output file of {stage.kind} contains the path of the scratch directory"
     own = os.fsencode(f"{call.cwd}//")  # gcc writes it into preprocessed text like this; digests omit it
     sees_directory = stage.grammar.sees_directory or PLACES in tool_run.wrapper
     if not sees_directory and any(own in content for content in filter(None, contents)):
-        return f"a product of {stage.kind} names the working directory"
+        return f"an output file of {stage.kind} contains the path of the working directory"
     is_free = find_stage.is_free_of_directory(call, stage)
     if is_free and any(_DEBUG_INFORMATION in content for content in filter(None, contents)):
-        return f"a product of {stage.kind} may name the working directory"
+        return f"an output file of {stage.kind} may contain the path of the working directory"
     is_blind = stage.tool.is_host_compiler and not sees_directory
     if is_blind and any(map(elf.hides_text, filter(None, contents))):
-        return f"a product of {stage.kind} may name the scratch directory"  # in compressed sections
+        return f"an output file of {stage.kind} may contain the path of the scratch directory"  # compressed
     if stage.grammar.dates_linked_sources and any(_LINE_TABLE in each for each in filter(None, contents)):
         return f"the line information of {stage.kind} contains dates of sources that are not inputs"
     printed = tool_run.completed.stdout + tool_run.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
-        return f"the messages of {stage.kind} name a product"  # the product may have another name next time
+        return f"the messages of {stage.kind} contain the name of an output file"  # the name may change
     observation = tool_run.log.read() if tool_run.log else Observation([], set())
     if (
         not wrappers.was_written_by(tool_run.in_place, observation)

@@ -80,7 +80,7 @@ def _record(
     answered = completed.stdout + completed.stderr + content
     temporary = (os.path.basename(path) for path in observation.written if not os.path.lexists(path))
     if os.fsencode(path) in answered or any(os.fsencode(name) in answered for name in temporary):
-        raise UnreadableError("the answer names temporary files")
+        raise UnreadableError("the output of nvcc contains names of temporary files")
     if completed.is_cut_short:
         raise UnreadableError("a process that nvcc started may still print messages")
     input_record = inputs.union([read], request.environ, request.invocation.option_files)

@@ -92,7 +92,7 @@ def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
 
 
 def fold(cache: str | Directory) -> None:
-    """If the log is full, add the old log to the totals, and replace the old log by the current one.
+    """If the current log is full, add the old log to the totals; the current log then becomes the old log.
 
     Does nothing if another process is doing so. Raises nothing.
     """
@@ -112,7 +112,7 @@ def fold(cache: str | Directory) -> None:
 def _current(root: Directory) -> _Stored:
     """The current totals, those of both logs included; writes nothing. Raises OSError and StoreError.
 
-    If another process renames a log at this moment, its calls may be missing.
+    If another process renames a log at this moment, the calls in that log may be missing.
     """
     stored = _read(root)
     for name in events.LOGS:

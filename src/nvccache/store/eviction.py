@@ -178,8 +178,8 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) 
 def _evict(root: Directory, shard: str, share: float, now: float) -> int:
     """Remove the least recently used files of a shard, and return the bytes that are left.
 
-    `share` is the part of its bytes to remove, at least a tenth. It is the same for all shards, because
-    otherwise a large file would evict all other files of its shard.
+    `share` is the part of its bytes to remove, at least a tenth. All shards get the same share. If each
+    shard had a size limit of its own, a large file would evict all other files of its shard.
     """
     files = list(entries(root, shard))
     size = sum(file.size for file in files)

@@ -80,9 +80,9 @@ class Store:
         self.fault_message = ""
         self.fault = ""  # the first fault of the directory: a word of outcomes.STORE_FAULTS
         self.used: dict[str, None] = {}  # paths, in the directory, of the files that this call has used
-        self.is_stale = False  # whether one of these was last marked as used REFRESHED_AFTER ago or earlier
+        self.is_stale = False  # whether a file in `used` was last marked at least REFRESHED_AFTER ago
         self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of entries made by this call
-        self._memos: dict[str, str] = {}  # those that this call has found or added
+        self._memos: dict[str, str] = {}  # the memos that this call has found or added
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
         """The body of a record; None if there is no such record, or if it is damaged.
@@ -201,7 +201,7 @@ class Store:
                 self.directory.mark_used(name)
 
     def _publish(self, name: str, content: bytes, mode: int = 0o666) -> None:
-        """Write a file, and replace an older one, since that may be damaged."""
+        """Write a file; an existing file of this name is replaced, because it may be damaged."""
         if self.is_readonly:
             return
         try:

@@ -187,7 +187,10 @@ def test_a_query_hit_overwrites_an_existing_file_in_place(inputs: Workspace) -> 
 
 UNRECORDED = {
     "the time": ("-E clock.cu", "asks for the time"),
-    "names of temporary files": ("-M a.cu -Xcompiler -v", "the answer names temporary files"),
+    "names of temporary files": (
+        "-M a.cu -Xcompiler -v",
+        "the output of nvcc contains names of temporary files",
+    ),
     "a wrapper's report": ("-MM a.cu -ccbin {work}/reporting/g++", "writes"),
     "a wrapper that looks for its product": ("-E a.cu -o a.ii -ccbin {work}/looking/g++", "files "),
     "a wrapper that sets the mode": ("-E a.cu -o b.ii -ccbin {work}/hiding/g++", "the unusual mode"),

@@ -152,7 +152,7 @@ def test_doctor_names_damaged_cache_files_and_changes_none(cache_dir, damage):
     if not damage:
         assert found.state == GOOD and found.text.startswith("3 files, ")
         return
-    assert (found.state, found.text) == (BAD, "3 of 3 files damaged; lost results are compiled again")
+    assert (found.state, found.text) == (BAD, "3 of 3 files damaged; the results will be compiled again")
     assert sorted(found.details) == sorted(str(path.relative_to(cache_dir)) for path in files)
 
 

@@ -193,7 +193,7 @@ def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch
     monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "0" * 64))
     record(case(), cache)
     monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "1" * 64))
-    assert cause_of(case(), cache) == ["the key changed in a part that is not recorded"]
+    assert cause_of(case(), cache) == ["the cache key changed, but it is not recorded which part of the key"]
 
 
 def test_a_failed_compile_has_a_cause_and_the_next_one_is_compared_with_the_one_before(place, cache):

@@ -224,7 +224,10 @@ def test_a_log_that_is_torn_or_has_a_hole_is_incomplete(observe):
     ("log", "clause"),
     [
         ([], "was not observed"),
-        ([batch(ROOT, *start(version=VERSION + 1), END)], "the observer's log is of another version"),
+        (
+            [batch(ROOT, *start(version=VERSION + 1), END)],
+            "the observer's log has the format of another version",
+        ),
         ([batch(ROOT, *start(), "o 0\t/short", END)], "the observer's log is damaged"),
         ([batch(ROOT, *start(), "o 0 0\t/without-numbers", END)], "the observer's log is damaged"),
         ([batch(ROOT, *start(), "s x 0\t/no-number", END)], "the observer's log is damaged"),

@@ -141,6 +141,6 @@ def test_scripts_that_name_ld_preload_are_run_unobserved(scratch, text):
         stream.write(text)
     os.chmod(path, 0o755)
     completed, log = Watch(scratch).run([path], ENVIRON)
-    assert ("names `LD_PRELOAD`" in log.read().incomplete) == NAMING[text]
+    assert ("contains `LD_PRELOAD`" in log.read().incomplete) == NAMING[text]
     assert not NAMING[text] or completed.stdout.strip() == b""
     assert not observer.looks_for_observer("/bin/sh") and not observer.looks_for_observer(f"{scratch}/none")

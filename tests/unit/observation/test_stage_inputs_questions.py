@@ -35,7 +35,7 @@ def test_the_processor_class_is_an_input_of_ptxas_if_it_folds_constants_with_lib
 
 def test_a_machine_property_that_cannot_be_read_prevents_an_input_record(place, monkeypatch):
     monkeypatch.setattr(facts, "answer", lambda *_: "")
-    with pytest.raises(UnreadableError, match="about the machine"):
+    with pytest.raises(UnreadableError, match="fact of this machine"):
         read_by(place, ran("g++", "-march=native"))
 
 

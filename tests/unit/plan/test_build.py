@@ -177,7 +177,7 @@ NOT_PLANNED = {
         [HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE],
         "no command writes /s/a.ptx, but one reads it",
     ),
-    "nothing writes the product": (PIPELINE[:6], "no command writes the product"),
+    "nothing writes the product": (PIPELINE[:6], "no command writes the output file"),
     "nvcc removes a file elsewhere": ([*PIPELINE, "rm /tmp/a.ptx"], "nvcc removes /tmp/a.ptx"),
     "a depfile that nobody asked for": ([*PIPELINE, "-- Filter Dependencies -- > a.d"], "dependency file"),
 }

@@ -91,4 +91,6 @@ def test_a_usable_launcher_is_reported_as_usable(tmp_path):
 def test_without_the_built_processor_check_remote_execution_is_reported_as_unusable(monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
     (finding,) = findings("grpc://h:1")
-    assert finding.details == ("class-check was not built, because there was no static C library",)
+    assert finding.details == (
+        "`class-check`, which stages need, was not built: there was no static C library",
+    )

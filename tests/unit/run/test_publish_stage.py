@@ -24,8 +24,8 @@ def test_outputs_of_stages_are_stored_and_preprocessed_text_is_not(toolkit: Tool
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        ("ptxas_embeds_its_input", "a product of ptxas names the scratch directory"),
-        ("ptxas_names_the_product", "the messages of ptxas name a product"),
+        ("ptxas_embeds_its_input", "an output file of ptxas contains the path of the scratch directory"),
+        ("ptxas_names_the_product", "the messages of ptxas contain the name of an output file"),
         ("cicc_asks_for_the_time", "asks for the time"),
     ],
 )
@@ -48,7 +48,7 @@ def test_a_stage_whose_output_names_a_user_file_is_not_stored(toolkit: Toolkit) 
     pass_and_cicc = (line.format(arch=80, ii="a.ii", ptx="a.cubin", options="") for line in (PASS, CICC))
     toolkit.will_do(*pass_and_cicc, 'ptxas -arch=sm_80 "a.cubin" -o "@scratch@/checked"')
     toolkit.compile()
-    assert "name a product" in toolkit.last_record().reason_against_record
+    assert "contain the name of an output file" in toolkit.last_record().reason_against_record
     assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "ptxas"]
 
 

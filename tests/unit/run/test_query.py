@@ -41,7 +41,7 @@ def test_the_answer_to_a_query_is_recorded_with_its_messages_and_inputs(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("echo >shown; echo shown; rm shown", "the answer names temporary files"),
+        ("echo >shown; echo shown; rm shown", "the output of nvcc contains names of temporary files"),
         ("cat a.cu >a.ii; chmod 600 a.ii", "the object of a query has the unusual mode 600"),
         ("true", "No such file or directory"),
     ],

@@ -15,7 +15,7 @@ _COMPILER_PATH = "-nvvmpath"
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
     registration = {"--register-link-binaries": "reg.c"}
-    makes_ptx = "-emit-ptx" in argv  # nvlink then ends before it registers anything
+    makes_ptx = "-emit-ptx" in argv  # nvlink then ends before it writes the file for --register-link-binaries
     return Grammar(
         kind="nvlink",
         writes={"-o": "cubin"} | ({} if makes_ptx else registration),
