@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache.passes import Pass, decoded, facts_of_text
+from nvccache.passes import Pass, decoded, facts_of_text, without_directory
 from nvccache.store import sections
 
 MARKERS = b'# 1 "a.cu"\n# 1 "/base/one/x.h" 1\nint x;\n# 2 "a.cu" 2\n'
@@ -36,3 +36,15 @@ NO_FACTS += [sections.pack("pass-1", [b"\xff", b"1"])]
 def test_malformed_facts_about_a_preprocessed_text_are_refused(facts):
     with pytest.raises(ValueError):
         decoded(facts)
+
+
+@pytest.mark.parametrize(
+    ("line", "following", "is_removed"),
+    [
+        (b'# 1 "/here//"\n', b'# 1 "b.h"\n', True), (b'# 1 "/here//"\n', b"int x;\n", False),
+        (b'# 1 "/here/"\n', b'# 1 "b.h"\n', False), (b"", b'# 1 "b.h"\n', False),
+    ],
+)  # fmt: skip
+def test_only_the_marker_for_the_working_directory_is_left_out(line, following, is_removed):
+    first = b'# 0 "a.cu"\n'
+    assert without_directory(first + line + following) == first + line * (not is_removed) + following

@@ -84,6 +84,12 @@ def test_html_in_names_is_escaped_in_the_report():
         assert "<script" not in text and "<img" not in text and text.isprintable()
 
 
+def test_only_a_table_of_too_many_causes_says_that_it_lacks_some():
+    build = calls_of([call(stage(), cause=f"`{n}.h` changed") for n in range(16)])
+    assert "<small>The first 15 of 16 causes.</small>" in tables.cause_table(build)
+    assert "<small>" not in tables.cause_table(build[:15]) + tables.slowest_table(build[:15])
+
+
 def lay_out(*events):
     return lanes.lay_out(calls_of(events))
 
