@@ -268,6 +268,15 @@ def test_creating_a_file_is_observed_as_a_lookup_of_its_name(run, observe):
         assert sets_with(process, statement, "NEW") & {"absent", "written", "found"} == {"found"}, statement
 
 
+def test_a_file_that_gets_the_number_of_the_closed_standard_input_is_observed(run, tmp_path):
+    (tmp_path / "made.c").write_text(
+        "#include <stdlib.h>\n#include <unistd.h>\n"
+        'int main(void) { char name[] = "made-XXXXXX"; close(0); return mkstemp(name); }\n'
+    )
+    (process,) = complete(run(compile_c(tmp_path / "made.c", tmp_path / "made"))).processes
+    assert [os.path.basename(path)[:5] for path in process.written] == ["made-"]
+
+
 def test_removing_an_existing_file_is_observed(run, observe):
     make(run, REMOVING, "FILE", "PLACE")
     process = observe(REMOVING, "there")

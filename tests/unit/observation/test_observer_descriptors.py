@@ -77,10 +77,12 @@ def test_reading_an_inherited_descriptor_is_observed(run, inherited_descriptors,
     assert any(pipe in process.inputs for process in processes)
 
 
-def test_a_stream_that_was_read_before_an_exec_is_observed(run, standard_input, tmp_path):
+@pytest.mark.parametrize("prepare", ["", "setvbuf(stdin, NULL, _IONBF, 0);"], ids=["buffered", "unbuffered"])
+def test_a_stream_that_was_read_before_an_exec_is_observed(run, standard_input, tmp_path, prepare):
     (tmp_path / "exec.c").write_text(
         "#include <stdio.h>\n#include <unistd.h>\n"
-        'int main(void) { getchar(); return execl("/bin/true", "true", (char *)NULL); }\n'
+        f"int main(void) {{ {prepare} "
+        'getchar(); return execl("/bin/true", "true", (char *)NULL); }\n'
     )
     _, found = run(compile_c(tmp_path / "exec.c", tmp_path / "exec"))
     assert not found.incomplete and found.processes[0].inputs == {standard_input}
