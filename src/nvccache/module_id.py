@@ -9,8 +9,8 @@ tools run, with an id whose rest is made from
 
     the names of outputs    which differ for two objects of a program. If the source's path is absolute, as
                             with CMake, they are relative to the working directory, so that build directories
-                            share results. Otherwise they are absolute, since the Makefiles of two directories
-                            may compile one source.
+                            share results. Otherwise they are absolute or, below a base directory, relative to
+                            the checkout, since the Makefiles of two directories may compile one source.
     the text                of the first pass, without line numbers.
 
 Nothing else is part of the id: a macro that is not used, or an option of one tool, does not change it. Below

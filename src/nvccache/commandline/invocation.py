@@ -132,6 +132,12 @@ class Invocation:
     def is_query(self) -> bool:
         return self.mode in QUERIES
 
+    @property
+    def has_absolute_inputs(self) -> bool:
+        """Whether all inputs were typed as absolute paths."""
+        names = map(os.fsencode, self.inputs)
+        return all(os.path.isabs(self.typed_paths.get(name, name)) for name in names)
+
 
 class _CommandLine:
     """All arguments of a call."""

@@ -78,7 +78,7 @@ def date_and_size(path: str) -> str:
         status = os.stat(path)
     except (OSError, ValueError):
         return ""
-    return f"{path}:{int(status.st_mtime)}:{status.st_size}"
+    return f"{path}:{status.st_mtime_ns // 10**9}:{status.st_size}"
 
 
 def dates_of_copies(copies: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -94,7 +94,7 @@ def dates_of_copies(copies: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _date_of(path: str) -> int:
     try:
-        return int(os.stat(path).st_mtime)
+        return os.stat(path).st_mtime_ns // 10**9
     except (OSError, ValueError):
         return -1
 

@@ -361,10 +361,10 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _copies(record: InputRecord) -> list[tuple[str, str]]:
-    """Sources of which there are copies, with their digests."""
+    """Sources that are equal to others, with their digests. Two names of one file may later lead to two."""
     read = zip(record.files, record.digests, record.kinds, record.signatures, strict=True)
     sources = [each for each in read if each[2] == SOURCE and each[3][2]]  # empty files have no effect
-    inodes: dict[str, set[tuple[int, ...]]] = {}
-    for _, digest, _, signature in sources:
-        inodes.setdefault(digest, set()).add(signature[:2])
-    return [(path, digest) for path, digest, _, _ in sources if len(inodes[digest]) > 1]
+    count: dict[str, int] = {}
+    for _, digest, _, _ in sources:
+        count[digest] = count.get(digest, 0) + 1
+    return [(path, digest) for path, digest, _, _ in sources if count[digest] > 1]

@@ -80,7 +80,8 @@ def components_of(request: Request, scope: str) -> list[KeyComponent]:
         # Compilers write the working directory's name as in PWD, which prefix maps may not match.
         components.append(("directory by another name", ("yes" if pwd not in ("", cwd) else "no",)))
     if scope.endswith(SAME_OUTPUTS):
-        places = tuple(os.path.relpath(name, cwd) if name else "" for name in given)
+        start = cwd if not checkout or invocation.has_absolute_inputs else checkout  # as in a module id
+        places = tuple(os.path.relpath(name, start) if name else "" for name in given)
         # A result that contains the checkout's path has another scope, so this path need not be in the key.
         inside = tuple("below" if checkout and name.startswith(f"{checkout}/") else name for name in given)
         components.append(("outputs", inside))

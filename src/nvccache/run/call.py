@@ -111,7 +111,9 @@ class Compile:
     def _compose_id(self, stage: Stage) -> bytes:
         name = stage.name("source name")
         source = os.path.join(self.cwd, stage.name("source path") or name)  # CUDA 11.2 passes only a name
-        start = self.cwd if self.checkout or os.path.isabs(name) else "/"
+        start = self.checkout or "/"
+        if self.request.invocation.has_absolute_inputs if self.checkout else os.path.isabs(name):
+            start = self.cwd
         outputs = [os.path.relpath(path, start) for path in sorted(module_id.products_of(self.plan, stage))]
         if self.checkout:
             source = os.path.relpath(source, self.checkout)

@@ -101,15 +101,20 @@ def test_dates_of_equal_headers_matter_only_relative_to_each_other(workspace: Wo
     text = "#pragma once\n#ifdef FIRST\n#define SECOND 2\n#endif\n#define FIRST\n"
     source = '#include "x.h"\n#include "y.h"\n#ifndef SECOND\n#define SECOND 1\n#endif\nint x = SECOND;\n'
     outcomes = []
-    for name, dates in {"one": (1, 2), "two": (3, 7), "three": (5, 5), "four": (6, 6)}.items():
+    a_second = 10**9
+    cases = {"one": (1, 2), "two": (3, 7), "three": (5, 5), "four": (6, 6.5), "linked": (), "five": (5, 6)}
+    for name, dates in cases.items():
         workspace.write(f"{name}/b/a.cu", source)
-        for header, date in zip("xy", dates, strict=True):
+        folder = workspace.write(f"{name}/b/x.h", text).parent
+        if not dates:
+            os.link(folder / "x.h", folder / "y.h")
+        for header, date in zip("xy", dates, strict=False):
             path = workspace.write(f"{name}/b/{header}.h", text)
-            os.utime(path, (1e9 + date, 1e9 + date))
+            os.utime(path, ns=(int(date * a_second) - 1, int((10**9 + date) * a_second) - 1))
         time.sleep(OLD_ENOUGH)
         settings = {"NVCCACHE_BASE_DIR": str(workspace.directory)}
         outcomes.append(compile_in(workspace, f"{name}/b", "a.cu", **settings).outcome)
-    assert [outcome == "direct_hit" for outcome in outcomes] == [False, True, False, True]
+    assert [outcome == "direct_hit" for outcome in outcomes] == [False, True, False, True, True, True]
 
 
 def test_a_base_directory_works_with_a_script_as_host_compiler(workspace: Workspace) -> None:

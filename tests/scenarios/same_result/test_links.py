@@ -23,16 +23,21 @@ PAIRS = {
     # As a recursive make does it: the same words, in two working directories.
     "one name in two directories": (("one", "a.cu", "a.o"), ("two", "a.cu", "a.o")),
     "one file from two directories": (("one", "../a.cu", "a.o"), ("two", "../a.cu", "a.o")),
+    "the same below a base directory": (("one", "../a.cu", "a.o"), ("two", "../a.cu", "a.o")),
 }
 
 
-@pytest.mark.by_default("-dc-one file to two outputs", "-dc-one name in two directories")
+@pytest.mark.by_default(
+    "-dc-one file to two outputs", "-dc-one name in two directories", "-dc-the same below a base directory"
+)
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
 def test_objects_of_two_sources_link_into_one_program(
     workspace: Workspace, mode: tuple[str, ...], pair: str
 ) -> None:
     """Cold, and by the stages, which make the same."""
+    if "base" in pair:
+        workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory.parent)
     for directory, source, _ in PAIRS[pair]:
         workspace.write(f"{directory}/{source}", INTERNAL)
     objects = [f"{directory}/{made}" for directory, _, made in PAIRS[pair]]
