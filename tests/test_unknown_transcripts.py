@@ -23,7 +23,7 @@ SCRATCH = "/scratch"
 REASONS = {
     "an argument that names an intermediate": ("unexplained", "no command writes"),
     "names elsewhere": ("unexplained", "a preprocessor writes"),
-    "a stage that reads what nobody reads": ("unexplained", "is not kept, but"),
+    "a stage that reads what nobody reads": ("unexplained", "which is not written"),
     "an unknown kind of line, to a file": ("shell_expansion", "Prune"),
     "two commands in a line": ("shell_expansion", "&&"),
     "a redirection": ("shell_expansion", "2>"),

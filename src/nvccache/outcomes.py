@@ -68,7 +68,7 @@ STORE_FAULTS = {
     "not_writable": "this user may not write to a part of the cache",
     "unreadable": "this user may not read a part of the cache",
     "foreign_directory": "the cache directory holds files but no CACHEDIR.TAG of nvccache",
-    "other": "the cache's file system reported another error",
+    "other": "the cache's file system reported an error, which the log shows",
 }
 
 # Why a remote cache could not be used; the compile went on without it.

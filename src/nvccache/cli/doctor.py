@@ -114,7 +114,7 @@ def _notes(name: str) -> tuple[str, ...]:
             notes = [line.strip() for line in stream if line.startswith(f"{name}: ")]
     except OSError:
         return ()
-    return (*notes, "to fix it: install nvccache again where a C compiler is installed") if notes else ()
+    return (*notes, "to fix it: install a C compiler, and then nvccache again") if notes else ()
 
 
 def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -> Iterator[Finding]:

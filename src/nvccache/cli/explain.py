@@ -42,10 +42,10 @@ _MOST_OTHERS = 3
 def explain(path: str | None, as_json: bool) -> None:
     """Say why the last build, or FILE, was not a hit.
 
-    FILE is the path of an object or source, or the end of that path. The first line is the answer. Below it
-    are further differences from the previous compile of FILE that was not a direct hit, and the stages that
-    ran, with their CPU seconds. Without FILE, it lists the causes of the last build's misses, the costliest
-    first.
+    FILE is the path of an object or source, or the end of that path. The first line is the answer. The next
+    lines show what else differs from an earlier compile of FILE, the last one that was not a direct hit, and
+    then the stages that ran, with their CPU seconds. Without FILE, it lists the causes of the last build's
+    misses, the costliest first.
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)

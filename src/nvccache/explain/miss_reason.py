@@ -26,7 +26,7 @@ _MOST_OF_INPUTS = 10
 
 
 class Explanation:
-    """Finds why one call is not a direct hit, and stores what explains the next compile."""
+    """Finds why one call is not a direct hit, and stores what to compare its next compile with."""
 
     causes: list[str]  # clauses that say why there is no direct hit, the most important first
 

@@ -266,11 +266,10 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
         if stage.tool.is_host_compiler:
             needed.update(*(included.get(path, ()) for path in stage.inputs))
         if stage.kind == OPAQUE:
-            if needed & (written - readable):
-                return Bypass(
-                    "unexplained",
-                    f"{min(needed & (written - readable))} is not kept, but a tool may read it",
-                )
+            missing = needed & (written - readable)
+            if missing:
+                detail = f"an unknown command may read `{min(missing)}`, which is not written"
+                return Bypass("unexplained", detail)
             readable |= needed  # an unknown command may read or write any file that it names
             objects = {path for option, path in pairwise(stage.argv) if option == "-o" and path in needed}
             if objects & written:

@@ -172,8 +172,8 @@ class Intermediates:
     """The intermediate files of a call: their digests, where known, and which of them are on disk.
 
     A stage that hits adds only digests here. A file is written when a stage that reads it has to run. Digests
-    and blobs are those of a file's canonical content, in which placeholders replace the name of the stub file
-    and the module id that the file defines. Files on disk, which tools read, contain the real name and id.
+    and blobs are made from canonical content: placeholders stand for the name of the stub file, and for the
+    module id where an intermediate defines it. Files on disk, which tools read, contain the real name and id.
     """
 
     def __init__(

@@ -245,7 +245,7 @@ def test_doctor_shows_what_could_not_be_built_at_installation(tmp_path, monkeypa
     (tmp_path / "notes").write_bytes(b"launcher: not built: no room\nobserver: not built: error: too \xff\n")
     monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
     *_, program, found = doctor.check_installation()
-    fix = "to fix it: install nvccache again where a C compiler is installed"
+    fix = "to fix it: install a C compiler, and then nvccache again"
     assert program.details == ("launcher: not built: no room", fix)
     assert found.topic == "observer" and found.text.endswith(", so every call runs nvcc without the cache")
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too \udcff", fix))

@@ -171,7 +171,7 @@ NOT_PLANNED = {
     ),
     "an unknown tool reads one": (
         [*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:]],
-        "/s/a.cudafe1.gpu is not kept, but a tool may read it",
+        "an unknown command may read `/s/a.cudafe1.gpu`, which is not written",
     ),
     "a producer comes after its reader": (
         [HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE],

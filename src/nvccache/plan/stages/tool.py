@@ -50,7 +50,7 @@ class Grammar:
     dates_linked_sources: bool = False  # outputs contain dates of sources named only in their line tables
     is_cached: bool = True
     may_include: bool = False  # reads headers that no option names
-    reads_source: bool = False  # compiles a source of the user that no pass has preprocessed
+    reads_source: bool = False  # compiles one of the user's sources, not preprocessed by a pass
     writes_beside: bool = False  # writes further files beside its object, see host_options.side_files
     stays_in_order: bool = False  # starts only when all stages before it in nvcc's order are done
 
