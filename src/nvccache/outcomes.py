@@ -40,7 +40,7 @@ REASONS = {
     "unknown_option": "the call has an option that nvccache does not know",
     "unreadable_option_file": "nvccache cannot read an option file as nvcc reads it",
     "unreadable_environment": "versions of nvcc split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
-    "irremovable_option": "-t or -jobserver comes from a file or variable, or makes nvcc print a warning",
+    "irremovable_option": "-t or -jobserver is in an option file or NVCC_*_FLAGS, or causes a warning",
     "keeps_intermediates": "with -keep, -keep-dir, -save-temps or -objtemp nvcc keeps intermediate files",
     "verbose": "the call asks nvcc to print its commands (-v)",
     "time_report": "the call asks for a report of times (-time, -fdevice-time-trace)",

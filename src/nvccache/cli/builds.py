@@ -15,7 +15,7 @@ from nvccache.cli.output import format_count, format_seconds
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import Event
 
-Figures = Mapping[str, Any]  # an object in the form of docs/reference/json.md
+Figures = Mapping[str, Any]  # a JSON object, described in docs/reference/json.md
 HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 UNCHANGED = "no input has changed"
 _MOST_CAUSES = 4

@@ -73,7 +73,7 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
 
 
 def date_and_size(path: str) -> str:
-    """What a tool can learn from a file's date and size; empty if there is no file."""
+    """A file's path, date in whole seconds, and size, as one text; empty if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -34,7 +34,7 @@ def of_stage(
     dated_files: Sequence[str] = (),
     module_ids: Sequence[str] = (),
 ) -> list[KeyComponent]:
-    """Everything a stage's result depends on, except what only running it reveals.
+    """Everything on which a stage's result depends, as far as it is known before the stage runs.
 
     `input_digests` are the digests of the intermediates that it reads or includes, in a fixed order;
     `dated_files` are files whose date and size affect the result; `module_ids` are the ids in its inputs,

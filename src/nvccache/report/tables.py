@@ -48,7 +48,7 @@ def result_of(stage: StageEvent) -> str:
 
 
 def class_of(stage: StageEvent) -> str:
-    """The class in page.css with the colour of a stage that ran."""
+    """The CSS class (page.css) that colours a stage that ran."""
     return FAILED if stage.result == FAILED else stage.kind if stage.kind in stages.counted() else OTHER
 
 
