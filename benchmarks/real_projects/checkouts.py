@@ -19,7 +19,7 @@ from .catalogue import Project
 from .downloads import UnavailableError
 
 FIRST, SECOND, THIRD = "first", "second", "third"
-REWORD, INSERT, HOST, DEVICE, TOUCH = "reword", "insert", "host", "device", "touch"
+REWORD, INSERT, HOST, DEVICE, TOUCH, BREAK = "reword", "insert", "host", "device", "touch", "break"
 
 _LISTS = """\
 cmake_minimum_required(VERSION 3.18)
@@ -94,7 +94,7 @@ def edited(project: Project, checkout: Checkout, edit: str, number: int) -> Iter
     if not edit:
         yield
         return
-    place = {HOST: project.host, DEVICE: project.device}.get(edit, project.comment)
+    place = {HOST: project.host, BREAK: project.host, DEVICE: project.device}.get(edit, project.comment)
     path = checkout.source / place.file
     before, times = path.read_text(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     if edit == TOUCH:  # as Git leaves a file when a branch is switched and back
@@ -110,6 +110,8 @@ def edited(project: Project, checkout: Checkout, edit: str, number: int) -> Iter
         lines[found[0]] = f"// A comment in other words, {number}."
     elif edit == INSERT:
         lines.insert(found[0], f"// A comment more, {number}.")
+    elif edit == BREAK:
+        lines[found[0]] += f" undeclared_{number}();"
     else:  # in the same line, so that no line moves
         lines[found[0]] += f" volatile int edited_{edit} = {number}; (void) edited_{edit};"
     path.write_text("\n".join(lines))

@@ -43,7 +43,8 @@ class Step:
 
     def units(self, project: Project, most: int) -> Sequence[str]:
         """The units to build; only the first for an edit of one source."""
-        edited = {checkouts.HOST: project.host.file, checkouts.DEVICE: project.device.file}
+        edited = dict.fromkeys((checkouts.HOST, checkouts.BREAK), project.host.file)
+        edited[checkouts.DEVICE] = project.device.file
         return project.units[: 1 if edited.get(self.edit) in project.units else most]
 
 
@@ -58,6 +59,7 @@ STEPS = (
     Step("comment line inserted", edit=checkouts.INSERT),
     Step("host edit", edit=checkouts.HOST),
     Step("device edit", edit=checkouts.DEVICE),
+    Step("broken", edit=checkouts.BREAK),  # host code of one source that no tool compiles
     Step("architecture dropped", architectures="fewer"),
     Step("architecture added", architectures="more"),
 )
@@ -141,12 +143,12 @@ class Bench:
         self._configured.clear()
 
 
-def run(argv: Sequence[str], directory: Path, environ: dict[str, str]) -> Cost:
-    """Run a command; raises UnavailableError."""
+def run(argv: Sequence[str], directory: Path, environ: dict[str, str], *, fails: bool = False) -> Cost:
+    """Run a command; raises UnavailableError unless it succeeds, or fails if it has to."""
     begun, used = time.perf_counter(), _cpu_seconds()
     done = subprocess.run(argv, cwd=directory, env=environ, capture_output=True, check=False)
     cost = Cost(time.perf_counter() - begun, _cpu_seconds() - used)
-    if done.returncode:
+    if bool(done.returncode) != fails:
         output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
         errors = [line for line in output if "rror" in line or "***" in line] or output[-3:]
         raise UnavailableError(f"`{' '.join(argv)[:300]}` failed: {' / '.join(errors[:3])}")
@@ -165,7 +167,10 @@ def build(bench: Bench, lane: Lane, step: Step, units: Sequence[str]) -> tuple[C
     """
     builder = bench.take(lane, step)
     environ = lane.based(bench.work) if step.is_based else lane.environ
-    cost = run(builder.compile(units), builder.directory, environ | builder.environ(units))
+    fails = step.edit == checkouts.BREAK
+    cost = run(builder.compile(units), builder.directory, environ | builder.environ(units), fails=fails)
+    if fails:
+        return cost, {}
     objects, stripped = {}, bench.work / "stripped.o"
     for unit in units:
         if not builder.product(unit).exists():
@@ -197,7 +202,8 @@ def measure(
                 outcomes[lane.name].costs.append(cost)
                 print(f"  {step.name:36}{lane.name:10}{cost.wall:8.2f} s, CPU {cost.cpu:.2f} s", flush=True)
         for name, own in objects.items():
-            compared = () if step.is_based else units  # with a base directory, objects have relative paths
+            # With a base directory, objects have relative paths.
+            compared = () if step.is_based or not own else units
             differing = [unit for unit in compared if own[unit] != objects[PLAIN][unit]]
             outcomes[name].differing += [unit for unit in differing if unit not in outcomes[name].differing]
             for unit in differing:
