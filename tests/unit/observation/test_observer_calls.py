@@ -130,6 +130,7 @@ HARMLESS = {
     "socket(AF_UNIX, SOCK_STREAM, 0)",
     "clock_gettime(CLOCK_MONOTONIC, &moment)",
     "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &moment)",
+    "clock_gettime(CLOCK_BOOTTIME, &moment)",
     "fstat(0, &status)",
     'syscall(SYS_newfstatat, 2, "", &status, AT_EMPTY_PATH)',
     'syscall(SYS_statx, 2, "", AT_EMPTY_PATH, STATX_TYPE, &more)',
@@ -141,6 +142,7 @@ UNOBSERVABLE = {
     'wordexp("x", &words, 0)': "looks up",
     'fts_open((char *[]){".", NULL}, FTS_LOGICAL, NULL)': "looks up",
     'shm_open("/never", O_RDONLY, 0)': "looks up",
+    "posix_spawn_file_actions_addopen(&(posix_spawn_file_actions_t){0}, 0, FILE, 0, 0)": "looks up",
     "socket(AF_INET, SOCK_STREAM, 0)": "network",
     'getaddrinfo(NULL, "1", NULL, (void *)room)': "network",
     'gethostbyname("127.0.0.1")': "network",
@@ -194,8 +196,8 @@ int main(int count, char **rows)
 }
 """
 HEADERS = """
-    dirent dlfcn errno fcntl fts ftw glob netdb sched stdio stdlib sys/mman sys/random sys/socket sys/stat
-    sys/syscall sys/time sys/wait sys/xattr time unistd wordexp
+    dirent dlfcn errno fcntl fts ftw glob netdb sched spawn stdio stdlib sys/mman sys/random sys/socket
+    sys/stat sys/syscall sys/time sys/wait sys/xattr time unistd wordexp
 """
 
 
