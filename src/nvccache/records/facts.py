@@ -107,12 +107,10 @@ class CurrentState:
         return self._signatures[path]
 
     def signatures(self, paths: list[str]) -> list[Signature | None]:
-        if not self._signatures:
-            first = signatures.all_of(paths)
-            if first is not None:
-                self._signatures.update(zip(paths, first, strict=True))
-                return list(first)
-        return list(map(self.signature, paths))
+        known = self._signatures
+        new = [path for path in paths if path not in known]
+        known.update(zip(new, signatures.all_of(new) or map(signatures.signature_of, new), strict=True))
+        return [known[path] for path in paths]
 
     def state(self, path: str) -> str:
         """What exists at a path: a constant of presence.py."""
