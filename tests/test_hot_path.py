@@ -113,6 +113,10 @@ def test_a_direct_hit_imports_only_the_listed_modules(workspace, compiled, remot
             break
     assert found == {*DIRECT, *(OF_REMOTES if remote else ())}
     assert not modules_of_call(workspace, compiled, "direct_hit"), "it is recorded for the launcher"
+    shutil.rmtree(workspace.cache / store.REPLAY)
+    os.utime(workspace.directory / "a.cu", (2, 2))  # as in another checkout
+    found = modules_of_call(workspace, compiled, "direct_hit")
+    assert "nvccache.files.comments" in found and "re" not in found
 
 
 def test_a_miss_and_a_stage_hit_load_nothing_that_is_slow_to_load(workspace, compiled):

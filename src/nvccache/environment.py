@@ -44,7 +44,6 @@ OF_LIBC = tuple(
     NLSPATH OUTPUT_CHARSET POSIXLY_CORRECT
     """.split()
 )
-OF_DATES = ("TZ", "TZDIR")  # read when a date is printed, such as by `ls -l`
 
 WHOLE = "*"  # means all variables except ignored ones; `BASH_*` means those with the prefix
 _UNSET = "-"

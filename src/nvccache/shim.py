@@ -156,7 +156,6 @@ def _cached_compile(
     gc.disable()  # a hit creates a few thousand objects and drops none, so collecting garbage is useless
     # Imported here, so that the real nvcc runs if an import fails.
     from nvccache.records import levels
-    from nvccache.records.levels import Request
     from nvccache.records.products import Answer
 
     began = time.monotonic()
@@ -165,7 +164,7 @@ def _cached_compile(
         if reason in _COUNTED_BYPASSES:
             call_end.record_bypass(config, reason, "", arguments, began)
         _exec_nvcc(nvcc, arguments, environ)
-    request = Request(nvcc, arguments, environ, config)
+    request = levels.Request(nvcc, arguments, environ, config)
     answer = levels.answer(request)
     if answer is None:
         gc.set_threshold(_GC_THRESHOLD)

@@ -27,18 +27,12 @@ from nvccache.files.presence import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
     from nvccache.files.signatures import Signature
+    from nvccache.records.input_records import InputRecord
 
-    class Read(Protocol):
-        """The fields of an input record that checks use in addition to the rows of their own kind."""
-
-        search_path: str
-        files: list[str]
-        digests: list[str]
-
-    Check = Callable[[list[Any], Read, "CurrentState"], Iterator["Difference"]]
+    Check = Callable[[list[Any], InputRecord, "CurrentState"], Iterator["Difference"]]
 
 # Topics of questions that a tool can ask about the machine. A record has digests of the answers. Only
 # questions about LIBRARIES have a subject.
@@ -101,11 +95,6 @@ class CurrentState:
         self._states: dict[str, str] = files._states if files else {}
         self._links: dict[str, bool] = files._links if files else {}
 
-    def signature(self, path: str) -> Signature | None:
-        if path not in self._signatures:
-            self._signatures[path] = signatures.signature_of(path)
-        return self._signatures[path]
-
     def signatures(self, paths: list[str]) -> list[Signature | None]:
         known = self._signatures
         new = [path for path in paths if path not in known]
@@ -147,7 +136,7 @@ class CurrentState:
     def digest_of_code(self, path: str) -> str:
         """The digest of a file without its comments; empty if the file cannot be read or is too large."""
         if path not in self._code_digests:
-            from nvccache.files import comments  # not at the top: it loads `re`, which most hits do not need
+            from nvccache.files import comments  # not at the top, as most hits do not need it
 
             try:
                 self._code_digests[path] = comments.digest_of_code(path)
@@ -171,22 +160,22 @@ class Fact:
         self.name, self.width, self.check, self.sentences = name, width, check, sentences
 
 
-def _links(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
+def _links(rows: list[tuple[str, str]], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     for path, target in rows:
         resolved = os.path.realpath(path)
         if resolved != target and resolved != os.path.abspath(target):
             yield Difference("moved", path)
 
 
-def _plain(rows: list[str], read: Read, now: CurrentState) -> Iterator[Difference]:
+def _plain(rows: list[str], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     return (Difference("moved", path) for path in rows if now.is_link(path))
 
 
-def _listings(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
+def _listings(rows: list[tuple[str, str]], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     return (Difference("relisted", path) for path, digest in rows if digest_of_listing(path) != digest)
 
 
-def _dates(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
+def _dates(rows: list[tuple[str, str]], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     copies = {path for path, date in rows if date[:1] == LIKE}
     digests = zip(read.files, read.digests, strict=True) if copies else ()
     likes = dict(dates_of_copies(file for file in digests if file[0] in copies))
@@ -199,13 +188,13 @@ def _status_now(path: str, kind: str) -> str:
     return status_of(path) if kind == WHOLE_STATUS else date_and_size(path)
 
 
-def _variables(rows: list[tuple[str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
+def _variables(rows: list[tuple[str, str]], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     for name, digest in rows:
         if environment.digest_of(name, now.environ) != digest:
             yield Difference("variable", name)
 
 
-def _sought(rows: list[str], read: Read, now: CurrentState) -> Iterator[Difference]:
+def _sought(rows: list[str], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     path = now.environ.get("PATH", "")
     if path == read.search_path:
         return
@@ -214,7 +203,7 @@ def _sought(rows: list[str], read: Read, now: CurrentState) -> Iterator[Differen
         yield Difference("variable", "PATH")
 
 
-def _machine(rows: list[tuple[str, str, str]], read: Read, now: CurrentState) -> Iterator[Difference]:
+def _machine(rows: list[tuple[str, str, str]], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     for topic, subject, answer in rows:
         if not answer or now.answer(topic, subject) != answer:
             yield Difference(topic, subject.partition(":")[0])

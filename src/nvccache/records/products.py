@@ -154,9 +154,9 @@ def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes
 
 
 def _as_typed(name: bytes, typed_paths: Mapping[bytes, bytes]) -> bytes:
-    """The name that a file would have if nvcc had got the typed paths."""
-    place = name if typed_paths else b""
-    while place and place != b"/" and place not in typed_paths:
+    """The name that a file would have if nvcc had got the typed paths; absolute names are typed already."""
+    place = name if typed_paths and name[:1] != b"/" else b""
+    while place and place not in typed_paths:
         place = os.path.dirname(place)
     return typed_paths.get(place, place) + name[len(place) :]
 

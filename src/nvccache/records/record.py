@@ -193,10 +193,11 @@ def take_signatures(inputs: InputRecord, now: CurrentState) -> None:
     """Update the stat signatures of valid inputs, so that the next call need not read the files."""
     inputs.signatures = _settled(now.signatures(inputs.files), now.since_ns)
     inputs.cache_signatures = _settled(now.signatures(inputs.caches), now.since_ns)
-    recorded = zip(inputs.directories, inputs.names, inputs.directory_signatures, strict=True)
+    signed = zip(inputs.directory_signatures, now.signatures(inputs.directories), strict=True)
+    listed = zip(inputs.directories, inputs.names, signed, strict=True)
     inputs.directory_signatures = [
-        old if old == now.signature(path) else input_records.signature_of_directory(path, names, now.since_ns)
-        for path, names, old in recorded
+        old if old == new else input_records.signature_of_directory(path, names, now.since_ns)
+        for path, names, (old, new) in listed
     ]
 
 

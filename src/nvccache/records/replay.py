@@ -113,7 +113,7 @@ def add(
     boot = signatures.of_boot() if input_record.machine else ""
     head: dict[str, int | bytes] = {
         "environment": keys.sum_bytes(_entries(names, environ)),
-        "boot": strings.add(os.fsencode(boot)),
+        "boot": strings.add(boot),
         "is_query": answer.is_of_query,
         "event": strings.add(line),
         "event_size": len(line),
@@ -176,7 +176,7 @@ class _Checks:
         self.variables = [*_OF_SETTINGS]
 
     def _expect(self, path: str, state: str) -> None:
-        directory, name = map(os.fsdecode, _split(os.fsencode(path)))
+        directory, name = _split(path)
         self._folders.append((directory, UNKNOWN, [state + name]))
 
     def add_search_for_nvcc(self, argv: Sequence[str], request: Request) -> bool:
@@ -257,15 +257,13 @@ class _Checks:
         """The sections that state what to check; raises struct.error if a number does not fit."""
         from nvccache.records.replay_layout import FORMATS
 
-        def add(path: str) -> int:
-            return strings.add(os.fsencode(path))
-
-        paths = sorted((*_split(os.fsencode(path)), found, path) for path, found in self._files.items())
-        directories: dict[bytes, int] = {}
+        add = strings.add
+        paths = sorted((*_split(path), found, path) for path, found in self._files.items())
+        directories: dict[str, int] = {}
         files = []
         for directory, name, found, path in paths:
             at = directories.setdefault(directory, len(directories))
-            files.append(FORMATS["file"].pack(*found, self._sums.get(path, b""), strings.add(name), at))
+            files.append(FORMATS["file"].pack(*found, self._sums.get(path, b""), add(name), at))
         folders, names = [], []
         for path, found, looked_up in self._folders:
             folders.append(FORMATS["folder"].pack(*found, add(path), len(looked_up)))
@@ -276,8 +274,8 @@ class _Checks:
             "directories": strings.add_all(directories),
             "folders": b"".join(folders),
             "names": b"".join(names),
-            "plain": strings.add_all(_raw(self._input_record.plain)),
-            "links": strings.add_all(_raw(links)),
+            "plain": strings.add_all(self._input_record.plain),
+            "links": strings.add_all(links),
         }
 
 
@@ -294,24 +292,20 @@ def _content_of(path: str, signature: Signature) -> bytes | None:
         return None
 
 
-def _raw(texts: Iterable[str]) -> list[bytes]:
-    return list(map(os.fsencode, texts))
-
-
-def _split(path: bytes) -> tuple[bytes, bytes]:
+def _split(path: str) -> tuple[str, str]:
     """A directory and a name in it that together resolve to the same file as the path."""
-    directory, slash, name = path.rpartition(b"/")
-    return (directory or slash or b"."), name or b"."
+    directory, slash, name = path.rpartition("/")
+    return (directory or slash or "."), name or "."
 
 
-def _variables(recorded: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
+def _variables(recorded: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[str]]:
     """The sorted names of the variables to compare, and prefixes that no other variable may have."""
     prefixes = [*environment.OWN, *(name[:-1] for name in recorded if name[-1:] == WHOLE)]
     names = {name for name in recorded if name[-1:] != WHOLE and not name.startswith(environment.OWN)}
     names |= {
         name for name in environ if name.startswith(tuple(prefixes)) and name not in environment.OF_OTHERS
     }
-    return sorted(_raw(names)), _raw(prefixes)
+    return sorted(map(os.fsencode, names)), prefixes
 
 
 def _entries(names: Iterable[bytes], environ: Mapping[str, str]) -> bytes:
@@ -329,7 +323,7 @@ def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
     pack = FORMATS["product"].pack
     packed = []
     if answer.rule is not None:
-        path = strings.add(os.fsencode(answer.dependency_file))
+        path = strings.add(answer.dependency_file)
         packed.append(pack(b"", len(answer.rule), path, 0, strings.add(answer.rule), 0))
     for destination, digest, unlink_first in answer.products:
         if destination == STANDARD_OUTPUT:
@@ -337,7 +331,7 @@ def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
         content = cache.read_raw_blob(digest)
         if content is None:
             return None
-        path, blob = (strings.add(os.fsencode(text)) for text in (destination, digest))
+        path, blob = strings.add(destination), strings.add(digest)
         packed.append(pack(keys.sum_bytes(content), len(content), path, blob, 0, unlink_first))
     return b"".join(packed)
 

@@ -23,6 +23,7 @@ a record, so it is part of the hot path.
 
 from __future__ import annotations
 
+import os
 import struct
 
 TYPE_CHECKING = False
@@ -106,17 +107,17 @@ class Strings:
 
     def __init__(self) -> None:
         self.content = bytearray(b"\0")
-        self._at = {b"": 0}
+        self._at: dict[str | bytes, int] = {b"": 0, "": 0}
 
-    def add(self, text: bytes) -> int:
+    def add(self, text: str | bytes) -> int:
         """Add a string, and return its offset. If the string can contain NUL, store its length, too."""
         at = self._at.get(text)
         if at is None:
             at = self._at[text] = len(self.content)
-            self.content += text + b"\0"
+            self.content += os.fsencode(text) + b"\0"
         return at
 
-    def add_all(self, texts: Iterable[bytes]) -> bytes:
+    def add_all(self, texts: Iterable[str | bytes]) -> bytes:
         """Add strings, and return a section of their offsets."""
         found = list(map(self.add, texts))
         return struct.pack(f"={len(found)}I", *found)
