@@ -54,22 +54,17 @@ def digest_of_listing(directory: str) -> str:
     """
     try:
         with os.scandir(directory) as entries:
-            found = sorted(
-                [
-                    entry.name + ("/f" if entry.is_file(follow_symlinks=False) else _kind_of(entry))
-                    for entry in entries
-                ]
-            )
+            found = sorted(entry.name + _kind_of(entry) for entry in entries)
         return keys.digest_bytes(os.fsencode("\0".join(found)))
     except (OSError, ValueError):
         return ""
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str:
-    """The type of an entry that is not a regular file. No system call is needed: the listing contains it."""
-    if entry.is_dir(follow_symlinks=False):
-        return "/d"
-    return "/l" if entry.is_symlink() else "/o"
+    """The type of an entry. No system call is needed: the listing contains it."""
+    if entry.is_symlink():
+        return "/l"
+    return "/f" if entry.is_file() else "/d" if entry.is_dir() else "/o"
 
 
 def date_and_size(path: str) -> str:
@@ -87,16 +82,9 @@ def dates_of_copies(copies: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     `copies` consists of (path, digest). With `#pragma once` and `#import`, gcc skips a file that is equal to
     one that it has read, if both have the same date, in seconds. The date itself does not matter.
     """
-    first: dict[tuple[str, int], str] = {}
-    dated = sorted((path, (digest, _date_of(path))) for path, digest in copies)
+    first: dict[tuple[str, str], str] = {}
+    dated = sorted((path, (digest, date_and_size(path)[len(path) :])) for path, digest in copies)
     return [(path, LIKE + first.setdefault(key, path)) for path, key in dated]
-
-
-def _date_of(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns // 10**9
-    except (OSError, ValueError):
-        return -1
 
 
 def status_of(path: str) -> str:

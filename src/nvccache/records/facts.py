@@ -179,13 +179,10 @@ def _dates(rows: list[tuple[str, str]], read: InputRecord, now: CurrentState) ->
     copies = {path for path, date in rows if date[:1] == LIKE}
     digests = zip(read.files, read.digests, strict=True) if copies else ()
     likes = dict(dates_of_copies(file for file in digests if file[0] in copies))
+    of_kind: dict[str, Callable[[str], str | None]] = {LIKE: likes.get, WHOLE_STATUS: status_of}
     for path, date in rows:
-        if (likes.get(path) if date[:1] == LIKE else _status_now(path, date[:1])) != date:
+        if of_kind.get(date[:1], date_and_size)(path) != date:
             yield Difference("redated", path)
-
-
-def _status_now(path: str, kind: str) -> str:
-    return status_of(path) if kind == WHOLE_STATUS else date_and_size(path)
 
 
 def _variables(rows: list[tuple[str, str]], read: InputRecord, now: CurrentState) -> Iterator[Difference]:

@@ -228,12 +228,8 @@ def follows_directory(input_record: InputRecord) -> bool:
 
 def relative_places(input_record: InputRecord) -> set[str]:
     """The real paths of all directories, links and other names that the command found by relative paths."""
-    folders = [
-        ".",
-        *input_record.plain,
-        *(path for path, _ in input_record.links),
-        *map(os.path.dirname, filter(_is_relative, input_record.files)),
-    ]
+    folders = [".", *input_record.plain, *(path for path, _ in input_record.links)]
+    folders += map(os.path.dirname, filter(_is_relative, input_record.files))
     for directory, names in zip(input_record.directories, input_record.names, strict=True):
         folders += [os.path.join(directory, name[1:]) for name in names if name[0] != ABSENT]
     return {os.path.realpath(path) for path in folders if _is_relative(path)}
@@ -386,16 +382,11 @@ def _unreadable_paths(input_record: InputRecord, now: CurrentState) -> list[Diff
     """The paths that this process may not read. They are only checked if another user recorded them."""
     if input_record.reader == presence.user_and_groups():
         return []
+    files = zip(input_record.files, input_record.kinds, strict=True)
     wanted = [
-        *(
-            (path, os.X_OK if kind == PROGRAM else os.R_OK)
-            for path, kind in zip(input_record.files, input_record.kinds, strict=True)
-        ),
+        *((path, os.X_OK if kind == PROGRAM else os.R_OK) for path, kind in files),
         *((path, os.X_OK) for path in input_record.directories),
         *((path, os.R_OK) for path, _ in input_record.listings),
     ]
-    return [
-        Difference("unreadable", path)
-        for path, mode in wanted
-        if not os.access(path, mode, effective_ids=True)
-    ]
+    denied = (path for path, mode in wanted if not os.access(path, mode, effective_ids=True))
+    return [Difference("unreadable", path) for path in denied]

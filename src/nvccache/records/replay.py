@@ -58,9 +58,8 @@ def add_of_process(
 ) -> None:
     """Write a replay record of this process's call, if a launcher has looked for one."""
     name = sys._xoptions.get("nvccache-replay")
-    if not isinstance(name, str):
-        return
-    add(name, sys.argv, request, input_record, answer, cache, since_ns)
+    if isinstance(name, str):
+        add(name, sys.argv, request, input_record, answer, cache, since_ns)
 
 
 def add(
