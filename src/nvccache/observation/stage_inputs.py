@@ -7,12 +7,14 @@ Digests are of the files as they are now, provided that these have not changed s
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from nvccache import environment
 from nvccache.files import presence
-from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
+from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT
+from nvccache.files.signatures import Signature
 from nvccache.observation import judge
 from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, OTHER, Process, for_all
@@ -135,9 +137,11 @@ class ObservedInputs:
                 names.setdefault(directory, set()).update(listed)
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
-        self.files.put_into(record, dict.fromkeys(more, SOURCE) | kinds)
         for name, found in lists.items():
             setattr(record, name, list(found))
+        kinds = dict.fromkeys(more, SOURCE) | kinds
+        self._drop_aliases(record, kinds, names)
+        self.files.put_into(record, kinds)
         # Two passes may have read copies of the same file, so copies are searched for again.
         record.dates = [row for row in record.dates if row[1][:1] != presence.LIKE]
         record.dates += presence.dates_of_copies(_copies(record))
@@ -145,6 +149,22 @@ class ObservedInputs:
         self.add_variables(record, {name for name, _ in record.variables}, environ)
         self.names.add_names(record, names, set(record.plain))
         return record
+
+    def _drop_aliases(self, record: InputRecord, kinds: dict[str, str], names: dict[str, set[str]]) -> None:
+        """Leave one name of each source that has several, such as `a/../x.h` and `b/../x.h`.
+
+        They lead to one file as long as `a` and `b` are directories and not links, which becomes an input.
+        """
+        first: dict[tuple[str, Signature], str] = {}
+        for path in sorted(kinds, reverse=True):  # names without `.` first
+            left = _left_by(path)
+            if kinds[path] == SOURCE and not any(map(self.names.is_link, left)):
+                other = first.setdefault((os.path.normpath(path), self.files.signature(path)), path)
+                if other != path:
+                    del kinds[path]
+                    for directory in (*left, *_left_by(other)):
+                        record.plain.append(directory)
+                        names.setdefault(directory, set()).add(FOLDER + "..")
 
     def absent(self, paths: Iterable[str]) -> list[str]:
         return [path for path in paths if self.names.state(path) == ABSENT]
@@ -360,11 +380,15 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
 
 
+def _left_by(path: str) -> list[str]:
+    """The directory before each `..` of a path."""
+    parts = path.split("/")
+    return [os.path.normpath("/".join(parts[:at])) for at, part in enumerate(parts) if part == ".."]
+
+
 def _copies(record: InputRecord) -> list[tuple[str, str]]:
     """Sources that are equal to others, with their digests. Two names of one file may later lead to two."""
     read = zip(record.files, record.digests, record.kinds, record.signatures, strict=True)
-    sources = [each for each in read if each[2] == SOURCE and each[3][2]]  # empty files have no effect
-    count: dict[str, int] = {}
-    for _, digest, _, _ in sources:
-        count[digest] = count.get(digest, 0) + 1
-    return [(path, digest) for path, digest, _, _ in sources if count[digest] > 1]
+    sources = [(path, digest) for path, digest, kind, signature in read if kind == SOURCE and signature[2]]
+    count = Counter(digest for _, digest in sources)  # not of empty files, which have no effect
+    return [source for source in sources if count[source[1]] > 1]

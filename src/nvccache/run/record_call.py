@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from itertools import chain
 
 from nvccache import passes
 from nvccache.files import comments, elf, presence, signatures
@@ -29,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nvccache.files.signatures import Signature
     from nvccache.records.levels import Request
     from nvccache.records.record import LookupKey
     from nvccache.run.call import Compile, Report
@@ -105,8 +107,11 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
     inputs = call.inputs.union([*by_passes, *parts], call.request.environ, more)
     dated = {path for run in call.runs for path in run.dated_files}
     inputs.dates = sorted({*inputs.dates, *((path, presence.date_and_size(path)) for path in dated)})
-    read_by_others = {*more, *(path for part in parts for path in part.files)}
-    _leave_out_comments(inputs, _sources_without_messages(call, report) - read_by_others)
+    signature = call.inputs.files.signature  # as `inputs` may have a file by another name
+    listed = _sources_without_messages(call, report)
+    by_passes_only = {signature(path) for part in by_passes for path in part.files if path in listed}
+    by_passes_only -= set(map(signature, chain(more, *(part.files for part in parts))))
+    _leave_out_comments(inputs, by_passes_only)
     return inputs
 
 
@@ -132,21 +137,22 @@ def _sources_without_messages(call: Compile, report: Report) -> set[str]:
     return {path for path in own if not real[os.path.dirname(path)].startswith(toolkit)}
 
 
-def _leave_out_comments(input_record: InputRecord, paths: set[str]) -> None:
-    """Replace the digests of these sources by digests of their code, so that editing a comment is no miss.
+def _leave_out_comments(input_record: InputRecord, by_passes_only: set[Signature]) -> None:
+    """Replace the digests of sources by digests of their code, so that editing a comment is no miss.
 
     The total size is limited, so the sources changed last, which are being edited, come first. Files whose
     dates matter, or that are equal to another file, keep their digests. Of several sources that differ only
     in comments, one gets a digest of its code. The others keep theirs, so that it is noticed if two sources
     become equal.
     """
-    paths = paths - {path for path, _ in input_record.dates}
+    dated = {path for path, _ in input_record.dates}
     files = zip(input_record.files, input_record.kinds, input_record.signatures, strict=True)
     digests = input_record.digests
     sources = [
         (signature[3], index, path, signature)
         for index, (path, kind, signature) in enumerate(files)
-        if kind == SOURCE and path in paths and digests.count(digests[index]) == 1
+        if kind == SOURCE and signature in by_passes_only
+        if path not in dated and digests.count(digests[index]) == 1
     ]
     code: dict[str, int] = {}
     rest = comments.LARGEST

@@ -22,6 +22,14 @@ COUNTING = {
     "a message that quotes the source": ({**FILES, "a.cu": SOURCE + "#warning so\n"}, ()),
     "comments in preprocessed text": (FILES, ("-Xcompiler", "-C")),
     "such an option by its long name": (FILES, ("-Xcompiler", "--comments")),
+    "a source that the assembler reads by another name": (
+        {
+            **FILES,
+            "B/h.h": "",
+            "a.cu": SOURCE + 'asm(".section text; .incbin \\"B/../a.cu\\"; .previous");\n',
+        },
+        (),
+    ),
 }
 # Of two such headers the second defines SECOND, unless they are one file to `#pragma once`.
 COPY = "#pragma once\n// One.\n#ifdef FIRST\n#define SECOND\n#endif\n#define FIRST\n"
@@ -40,6 +48,21 @@ def test_a_reworded_comment_is_a_direct_hit(workspace: Workspace, name: str) -> 
     put(workspace, {name: FILES[name].replace("One", "Another").replace("one", "some")})
     assert rebuild(workspace, "-c", "a.cu").outcome == "direct_hit"
     put(workspace, {name: FILES[name].replace("2", "3").replace("= two", "= 1 + two")})
+    assert rebuild(workspace, "-c", "a.cu").outcome != "direct_hit"
+
+
+def test_a_header_with_two_names_is_one_file_until_a_directory_before_dots_becomes_a_link(
+    workspace: Workspace,
+) -> None:
+    includes = dict.fromkeys(("a/g.h", "b/g.h", "c/a/g.h"), '#include "../h.h"\n')
+    source = '#include "a/g.h"\n' + SOURCE.replace("h.h", "b/g.h").replace("two()", "two() + OTHER")
+    header = f"{HEADER}#ifndef OTHER\n#define OTHER 0\n#endif\n"
+    put(workspace, {**includes, "a.cu": source, "h.h": header, "c/h.h": "#define OTHER 1\n"})
+    rebuild(workspace, "-c", "a.cu")
+    put(workspace, {"h.h": header.replace("One", "Another")})
+    assert rebuild(workspace, "-c", "a.cu").outcome == "direct_hit"
+    (workspace.directory / "a").rename(workspace.directory / "moved")
+    (workspace.directory / "a").symlink_to("c/a")
     assert rebuild(workspace, "-c", "a.cu").outcome != "direct_hit"
 
 

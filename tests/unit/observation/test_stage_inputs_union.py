@@ -91,3 +91,22 @@ def test_a_lookup_by_one_stage_is_left_out_if_another_stage_read_the_file(place)
     os.rename("a.h", "moved.h")
     os.symlink("moved.h", "a.h")
     assert ("moved", "a.h") in changes_since(made)
+
+
+def test_names_of_one_header_are_one_input_while_no_directory_before_dots_is_a_link(place):
+    for name in ("a", "b"):
+        (place / name).mkdir()
+    (place / "linked").symlink_to("b")
+    call = inputs(place)
+    read = ran(files=["a/../a.h", "b/.././a.h", "linked/../a.h", "a/../b.h"])
+    made = call.union([call.input_record(Observation([read], set()), subject())], ENVIRON)
+    assert [path for path in made.files if ".." in path] == ["a/../b.h", "b/.././a.h", "linked/../a.h"]
+    assert [path for path, _ in made.dates] == ["b/.././a.h", "linked/../a.h"]
+    assert changes_since(made) == []
+    for name in ("a", "b"):
+        os.rename(name, "moved")
+        assert ("gone", f"{name}/..") in changes_since(made)
+        os.symlink("moved", name)
+        assert changes_since(made) == [("moved", name)]
+        os.unlink(name)
+        os.rename("moved", name)
