@@ -28,13 +28,13 @@ def without_comments(text: bytes) -> bytes:
     copied = at = 0
     while (start := text.find(b"/", at)) >= 0:
         at = start + 1
-        if not text.startswith((b"//", b"/*"), start):
+        if text[at] not in b"/*":
             continue
         at = text.find(b"\n", start)
         end = _end_of_comment(text, start, at)
         at = end or at
-        code, comment = text[copied:start], text[start:end]
-        if not end or any(kept in comment[1:].lower() for kept in _KEPT):
+        code, comment = text[copied:start], text[start:end].lower()
+        if not end or [kept for kept in _KEPT if comment.find(kept, 1) > 0]:
             continue
         is_block = comment.startswith(b"/*")
         parts.append(code + b"/*%s*/" % (b"\n" * comment.count(b"\n")) if is_block else code.rstrip(b" \t"))
@@ -48,7 +48,7 @@ def _is_unclear(text: bytes) -> bool:
         text.decode()
     except UnicodeDecodeError:  # clang warns of invalid UTF-8 in comments
         return True
-    lines = text.split(b"\n")[:-1]
+    lines = text.split(b"\n")[:-1] if b"\\" in text else ()
     return (
         b'R"' in text.replace(b"\\\n", b"")
         or b"??" in text
@@ -59,18 +59,14 @@ def _is_unclear(text: bytes) -> bool:
 
 def _end_of_comment(text: bytes, start: int, line_end: int) -> int:
     """The end of a comment's last line; 0 if the comment must stay."""
-    line = text.rfind(b"\n", 0, start) + 1
-    close = text.find(b"*/", start + 2) if text.startswith(b"/*", start) else line_end
+    begin = text.rfind(b"\n", 0, start) + 1
+    close = text.find(b"*/", start + 2) if text[start + 1] in b"*" else line_end
     end = text.find(b"\n", close)
-    stays = (
-        close < 0
-        or any(mark in text[line:close] for mark in (b"*/", b"\\"))
-        or any(mark in text[line:start] for mark in (b'"', b"'"))
-        or any(b"<" in text[line:line_end].partition(mark)[2] for mark in (b"#", b"%:"))
-        or text[close + 2 : end].strip(b" \t\r")
-        or text.endswith(b"\\\n", 0, line)
-    )
-    return 0 if stays else end
+    code, line, whole = text[begin:start], text[begin:line_end], text[begin:close]
+    names_file = b"<" in line and b"<" in line.partition(b"#")[2] + line.partition(b"%:")[2]
+    is_joined = b"\\" in whole or b"*/" in whole or text.endswith(b"\\\n", 0, begin)
+    is_last = close > 0 and not text[close + 2 : end].strip(b" \t\r")
+    return end if is_last and not (is_joined or names_file or b'"' in code or b"'" in code) else 0
 
 
 def digest_of_code(path: str) -> str:
