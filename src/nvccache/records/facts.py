@@ -341,8 +341,7 @@ def processor_class() -> str:
     """
     try:
         version = os.confstr("CS_GNU_LIBC_VERSION") or ""
-        with open(_PROCESSOR_ALIAS, encoding="utf-8", errors="replace") as stream:
-            alias = stream.read()
+        alias = _text_of_kernel(_PROCESSOR_ALIAS)
     except (OSError, ValueError):
         version = alias = ""
     return class_in(alias, version)
