@@ -115,10 +115,11 @@ class FakeExecution:
     def has_inputs(self, wanted: Stage) -> bool:
         return True
 
-    def publish(self, wanted: StageRun) -> None:
-        self.events.append(f"stored {wanted.stage.kind}")
-        self.stored.add(wanted.stage.kind)
-        wanted.input_record = InputRecord()
+    def publish(self, runs: list[StageRun]) -> None:
+        for run in runs:
+            self.events.append(f"stored {run.stage.kind}")
+            self.stored.add(run.stage.kind)
+            run.input_record = InputRecord()
 
 
 def execution_of(*steps: Stage, **others) -> FakeExecution:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from nvccache.files import elf
 from nvccache.files.signatures import Signature
@@ -104,6 +104,21 @@ class Process:
         self.updated.update(updated)
         self.uses_descriptor |= child.uses_descriptor
         self.started += child.started
+        self.arguments += child.arguments
+
+
+def merged(processes: Iterable[Process]) -> list[Process]:
+    """The processes, in which all runs of one host compiler are one process that did what any of them did."""
+    result: list[Process] = []
+    compilers: dict[str, Process] = {}
+    for process in processes:
+        if process.kind != HOST:
+            result.append(process)
+            continue
+        if process.program not in compilers:
+            result.append(compilers.setdefault(process.program, Process(process.program)))
+        compilers[process.program].take(process)
+    return result
 
 
 @functools.cache

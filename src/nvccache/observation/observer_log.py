@@ -17,17 +17,21 @@ import functools
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from nvccache.files import signatures
 from nvccache.files.signatures import Signature
+from nvccache.observation import observed_process
 from nvccache.observation.observed_process import GENERATED_FILES, Process, ProcessTree, for_all
 from nvccache.values import dataclass, field
 
 VERSION = 11  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the observer stops writing before this limit
-# How the records of an absent path and of a variable begin; their order does not matter.
-_ABSENT, _VARIABLE = _BY_TEXT_ALONE = "-\t", "e\t"
+# How most records begin: those of absent paths, of variables, and of realpath(3) for absent paths. Their order
+# does not matter.
+_ABSENT, _VARIABLE, _UNRESOLVED = "-\t", "e\t", f"r {errno.ENOENT}\t"
 _MOST_INODES = (1 << 64) - 1
+_CHANGED = "files changed during the compile"
 _SLACK = 2 * 10**9  # nanoseconds of tolerance, because timestamps may be coarse
 
 
@@ -55,6 +59,21 @@ def read(path: str, program: str, began_ns: int = 0) -> Observation:
     except (ValueError, IndexError):
         reader.fails("the observer's log is damaged")
     return reader.result()
+
+
+def merged(observations: Sequence[Observation]) -> Observation:
+    """What several runs were observed to do, as if they had been one run."""
+    if len(observations) == 1:
+        return observations[0]
+    processes = [process for each in observations for process in each.processes]
+    read: dict[str, Signature] = {}
+    incomplete = next(filter(None, (each.incomplete for each in observations)), "")
+    for files in chain.from_iterable((process.files, process.loaded) for process in processes):
+        if any(read.setdefault(path, signature) != signature for path, signature in files.items()):
+            incomplete = incomplete or _CHANGED
+    written = set[str]().union(*(each.written for each in observations))
+    made = set[tuple[int, int]]().union(*(each.made for each in observations))
+    return Observation(observed_process.merged(processes), written, incomplete, made)
 
 
 def _batches(log: bytes) -> Iterator[tuple[int, str]]:
@@ -106,11 +125,14 @@ class _Reader:
             self._own = f"/proc/{pid}/"
             records = text.split("\0")
             for record in records:
-                if record[:2] not in _BY_TEXT_ALONE:
+                if record[:2] != _ABSENT and record[:4] != _UNRESOLVED and record[:2] != _VARIABLE:
                     self._read_record(pid, record)
-            # Most records are of these two kinds. They come last, since the working directory must be known.
+            # These come last, since the working directory must be known.
             process = self._process
-            process.absent.update(map(self._path, [each[2:] for each in records if each[:2] == _ABSENT]))
+            unresolved = self._paths([each[4:] for each in records if each[:4] == _UNRESOLVED])
+            process.links.update(unresolved)
+            process.absent.update(unresolved)
+            process.absent.update(self._paths([each[2:] for each in records if each[:2] == _ABSENT]))
             process.variables.update([each[2:] for each in records if each[:2] == _VARIABLE])
 
     def _read_record(self, pid: int, record: str) -> None:
@@ -152,6 +174,9 @@ class _Reader:
             process.uses_descriptor = True
         else:
             process.arguments.append(text)
+
+    def _paths(self, texts: list[str]) -> list[str]:
+        return [text if text[:1] == "/" and text[:6] != "/proc/" else self._path(text) for text in texts]
 
     def _path(self, text: str) -> str:
         """A path that leads any process to the same file; a relative path starts at nvccache's directory."""
@@ -270,7 +295,7 @@ class _Reader:
         inode &= _MOST_INODES  # logged as a signed number
         files[path] = signature = (device, inode, size, modified, changed)
         if self._signatures.setdefault(path, signature) != signature:
-            self.fails("files changed during the compile")
+            self.fails(_CHANGED)
 
     def _from_root(self, path: str) -> str:
         """An absolute path without `.` and `..`, for comparisons; links are not resolved."""

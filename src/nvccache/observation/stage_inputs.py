@@ -71,7 +71,7 @@ class ObservedInputs:
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         # Prefixes of all paths that may be irrelevant; is_relevant looks closer.
-        self._special = (scratch, self._own[1][:-1], *judge.KERNEL_PATHS)
+        self.special = (scratch, self._own[1][:-1], *judge.KERNEL_PATHS)
         self.files = UnchangedFiles(cache, since_ns)
         self.names = CallNames(since_ns)
 
@@ -175,7 +175,7 @@ class ObservedInputs:
 
     def is_relevant(self, path: str) -> bool:
         """Whether a path may be an input: not a file of the call itself, and the same for all processes."""
-        if not path.startswith(self._special):
+        if not path.startswith(self.special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
         return not is_own and judge.is_same_for_all(path)
@@ -206,6 +206,9 @@ class _StageInputs:
         if subject.is_known_by_content:
             self._in_key |= {self._program, os.path.realpath(self._program)}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
+        # The beginnings of paths, and paths, that may be irrelevant.
+        self._unusual = (*call.special, *(f"{directory}/" for directory in self._temporary))
+        self._excluded = self._in_key | self._written
         self._libraries = [
             [path for path in process.loaded if path != process.program] for process in self._processes
         ]
@@ -263,7 +266,7 @@ class _StageInputs:
         for process in self._processes:
             self._check_intermediates(process.files)
             for opened_files, kind in ((process.files, SOURCE), (process.loaded, LIBRARY)):
-                for path in filter(self._is_relevant, opened_files):
+                for path in self._relevant(opened_files):
                     if self._call.files.signature(path) != opened_files[path]:
                         raise UnreadableError(CHANGED_MEANWHILE)
                     kinds.setdefault(path, kind)
@@ -294,6 +297,15 @@ class _StageInputs:
                     f"a tool reads `{os.path.basename(path)}`, which is not in the stage's key"
                 )
 
+    def _relevant(self, paths: Iterable[str]) -> list[str]:
+        """The paths that are inputs. There are thousands, of which most only need the first check."""
+        unusual, excluded = self._unusual, self._excluded
+        return [
+            path
+            for path in paths
+            if not (path.startswith(unusual) or path in excluded) or self._is_relevant(path)
+        ]
+
     def _is_relevant(self, path: str) -> bool:
         is_input = path not in self._written and path not in self._in_key
         return is_input and self._call.is_relevant(path) and not self._is_temporary(path)
@@ -311,14 +323,16 @@ class _StageInputs:
         is_made = path in self._written and self._call.is_relevant(path)
         return is_made and not os.path.lexists(path) and not self._is_temporary(path)
 
-    def _relevance(self, process: Process, ignored: frozenset[str]) -> Callable[[str], bool]:
-        """Returns a function that says which paths of a process are inputs.
+    def _relevance(
+        self, process: Process, ignored: frozenset[str]
+    ) -> Callable[[Iterable[str]], list[str]]:
+        """Returns a function that selects the paths of a process that are inputs.
 
         Directories do not count if a compiler looked at them only to choose one for its temporary files.
         """
         if process.kind in COMPILERS and "TMPDIR" in process.variables:
             ignored = ignored.union(self._temporary)
-        return lambda path: path.rstrip("/") not in ignored and self._is_relevant(path)
+        return lambda paths: self._relevant(path for path in paths if path.rstrip("/") not in ignored)
 
     def _names_of_directory(self) -> frozenset[str]:
         """Paths that a tool may look up only to find the name of its working directory.
@@ -346,7 +360,7 @@ class _StageInputs:
             looked.take(process, self._relevance(process, here))
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
-            listed.update(filter(self._relevance(process, frozenset()), process.listed))
+            listed.update(self._relevance(process, frozenset())(process.listed))
         looked.add_absent(self._call.absent(self._searched))
         if not self._subject.is_known_by_content:
             looked.add_tool(self._subject.argv0, self._subject.search_path)

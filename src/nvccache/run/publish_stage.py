@@ -7,7 +7,7 @@ import os
 from nvccache import module_id
 from nvccache.files import elf
 from nvccache.machine import scratch
-from nvccache.observation import unchanged_files
+from nvccache.observation import observer_log, unchanged_files
 from nvccache.observation.observer_log import Observation
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
@@ -16,9 +16,12 @@ from nvccache.records.record import Entry, Result
 from nvccache.run import find_stage, wrappers
 from nvccache.run.find_stage import ANYWHERE, SAME_ID
 from nvccache.run.wrappers import PLACES
+from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from nvccache.run.call import Compile
     from nvccache.run.stage_run import StageRun, ToolRun
 
@@ -26,13 +29,35 @@ _DEBUG_INFORMATION = b".debug_info"  # a section of PTX that names the working d
 _LINE_TABLE = b".debug_line"  # a section of cubins
 
 
-def publish(call: Compile, run: StageRun) -> None:
-    """Store the result of a stage that has just run, unless it is valid only for this call."""
-    assert run.tool_run
-    reason = _reason_against(call, run, run.tool_run) or _publish(call, run, run.tool_run)
-    if reason:
-        run.reasons_against_record.append(reason)
-        call.store.fault_message = f"the result of {run.stage.kind} is not stored: {reason}"
+def publish(call: Compile, runs: Iterable[StageRun]) -> None:
+    """Store the results of stages that have just run, unless they are valid only for this call.
+
+    The passes of a TU share an input record, since they read nearly the same files.
+    """
+    groups: dict[object, list[StageRun]] = {}
+    for run in runs:
+        assert run.tool_run
+        reason = _reason_against(call, run, run.tool_run)
+        if reason:
+            _note(call, run, reason)
+            continue
+        shares = run.stage.is_preprocessor and run.tool_run.log
+        unit = (run.stage.argv[0], frozenset(module_id.products_of(call.plan, run.stage)))
+        groups.setdefault(unit if shares else run, []).append(run)
+    for group in groups.values():
+        try:
+            read = _input_record_of(call, group)
+        except (UnreadableError, OSError) as error:
+            for run in group:
+                _note(call, run, str(error))
+        else:
+            for run in group:
+                _publish(call, run, read)
+
+
+def _note(call: Compile, run: StageRun, reason: str) -> None:
+    run.reasons_against_record.append(reason)
+    call.store.fault_message = f"the result of {run.stage.kind} is not stored: {reason}"
 
 
 def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
@@ -84,15 +109,11 @@ def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
     return {output.path: call.intermediates.content_of(output.path) for output in stored}
 
 
-def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
-    """Store the result; returns the reason if it could not be stored, or an empty string."""
-    stage = run.stage
+def _publish(call: Compile, run: StageRun, read: InputRecord) -> None:
+    stage, tool_run = run.stage, run.tool_run
+    assert tool_run
     printed = tool_run.completed.stdout + tool_run.completed.stderr
     key = run.front_key if printed or PLACES in tool_run.wrapper else run.claim_key
-    try:
-        read = _input_record_of(call, stage, tool_run)
-    except (UnreadableError, OSError) as error:
-        return str(error)
     run.input_record = read
     scope = SAME_ID if _may_contain_id(call, stage, printed) else ANYWHERE
     _add_blobs(call, stage)
@@ -104,7 +125,6 @@ def _publish(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
     record.add(entry, call.store, call.since_ns)
     run.contains_id |= scope == SAME_ID
     run.record_name = entry.name
-    return ""
 
 
 def _may_contain_id(call: Compile, stage: Stage, printed: bytes) -> bool:
@@ -139,11 +159,15 @@ def _result(call: Compile, run: StageRun, tool_run: ToolRun) -> Result:
     return result
 
 
-def _input_record_of(call: Compile, stage: Stage, tool_run: ToolRun) -> InputRecord:
-    """The input record of a stage that has just run; raises UnreadableError or OSError."""
-    inputs, subject = call.inputs, call.subject_of(stage)
-    if tool_run.executor:
-        return inputs.remote_run_record(subject, stage.tool.variables)
-    if not tool_run.log:  # a record without inputs would match every later call
-        raise UnreadableError(f"no run of {stage.kind} was observed")
-    return inputs.input_record(tool_run.log.read(), subject)
+def _input_record_of(call: Compile, runs: Sequence[StageRun]) -> InputRecord:
+    """The input record of one stage, or of passes that run one program; raises UnreadableError or OSError."""
+    tool_runs = [run.tool_run for run in runs if run.tool_run]
+    subjects = [call.subject_of(run.stage) for run in runs]
+    own = frozenset[str]().union(*(subject.intermediates or () for subject in subjects))
+    subject = replace(subjects[0], intermediates=own)
+    if tool_runs[0].executor:
+        return call.inputs.remote_run_record(subject, runs[0].stage.tool.variables)
+    logs = [tool_run.log for tool_run in tool_runs if tool_run.log]
+    if not logs:  # a record without inputs would match every later call
+        raise UnreadableError(f"no run of {runs[0].stage.kind} was observed")
+    return call.inputs.input_record(observer_log.merged([log.read() for log in logs]), subject)

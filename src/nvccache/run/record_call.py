@@ -98,7 +98,7 @@ def _input_record(call: Compile, dry_run: DryRun, report: Report) -> InputRecord
     by_passes: list[InputRecord] = []
     parts = [_read_by_dry_run(call, dry_run)]
     for run in call.runs:
-        if run.input_record:
+        if run.input_record and run.input_record not in by_passes:
             (by_passes if run.stage.is_preprocessor else parts).append(run.input_record)
     parts += [call.inputs.tool_record(call.subject_of(stage)) for stage in stages]
     # Files that nvccache has read for keys are inputs, even if the stages have read only some of them.

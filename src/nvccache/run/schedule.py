@@ -124,8 +124,8 @@ class Schedule:
         needs_slot = any(map(self._needs_slot, self._call.runs))
         if not self._jobs and not needs_slot:
             raise RuntimeError("no stage can continue")
-        while self._unstored and self._ended.empty():
-            self._store_one()
+        while self._ended.empty() and (runs := self._storable()):
+            self._store(runs)
         polls = needs_slot and (not self._jobs or self._slots.may_become_free())
         with contextlib.suppress(queue.Empty):
             job = self._ended.get(timeout=_POLL_FOR_SLOTS_SECONDS if polls else None)
@@ -150,8 +150,9 @@ class Schedule:
         self.delivered_up_to = 0
 
     def finish(self) -> None:
-        """Store the remaining results, and end jobs that are no longer needed."""
-        self._store_all()
+        """Store the remaining results, unless a stage has failed, and end jobs that are no longer needed."""
+        if self._limit == len(self._call.plan.steps):
+            self._store_all()
         self.stop()
 
     def stop(self) -> None:
@@ -318,18 +319,25 @@ class Schedule:
             self._unstored.append(run)
         self._on_result(run)
 
-    def _store_one(self) -> None:
-        """Store one result; those of passes come last, since their input records take the longest to make."""
-        run = min(self._unstored, key=lambda run: run.stage.is_preprocessor)
-        self._unstored.remove(run)
-        try:
-            publish_stage.publish(self._call, run)
-        finally:
-            self._give_up_claim(run)
-
     def _store_all(self) -> None:
-        while self._unstored:
-            self._store_one()
+        self._store(list(self._unstored))
+
+    def _store(self, runs: list[StageRun]) -> None:
+        self._unstored = [run for run in self._unstored if run not in runs]
+        try:
+            publish_stage.publish(self._call, runs)
+        finally:
+            for run in runs:
+                self._give_up_claim(run)
+
+    def _storable(self) -> list[StageRun]:
+        """The results to store next: one of a tool; or those of the passes, once all passes have ended."""
+        of_tools = [run for run in self._unstored if not run.stage.is_preprocessor]
+        is_passing = any(
+            run.state != State.DONE and run.stage.is_preprocessor and run.number < self._limit
+            for run in self._call.runs
+        )
+        return of_tools[:1] or ([] if is_passing else self._unstored)
 
     def _give_up_claim(self, run: StageRun) -> None:
         """Release the lock of a stage, since its result has been stored or never will be."""

@@ -39,9 +39,9 @@ def begin(*files: str) -> StageNames:
     return CallNames(time.time_ns() + LATER).begin(files)
 
 
-def taken(process: Process, *files: str, search_path: str = "", is_relevant=lambda _: True) -> InputRecord:
+def taken(process: Process, *files: str, search_path: str = "", relevant=list) -> InputRecord:
     looked = begin(*files)
-    looked.take(process, is_relevant)
+    looked.take(process, relevant)
     return finished(looked, *files, search_path=search_path)
 
 
@@ -142,7 +142,7 @@ def test_lookups_in_the_scratch_directory_are_not_recorded(place):
     seen = process(
         absent={"/scratch/x"}, found={"/scratch/y": FILE}, links={"/scratch/z"}, denied={"/scratch/w": 13}
     )
-    made = taken(seen, is_relevant=lambda path: not path.startswith("/scratch"))
+    made = taken(seen, relevant=lambda paths: [path for path in paths if not path.startswith("/scratch")])
     assert (made.directories, made.links, made.plain) == ([], [], [])
 
 
@@ -201,10 +201,10 @@ def test_the_signature_of_an_unchanged_directory_covers_absent_names(place):
 def test_a_name_that_several_stages_looked_up_is_checked_once_in_a_call(place):
     call = CallNames(time.time_ns() + LATER)
     first = call.begin(())
-    first.take(process(absent={"inc/x.h"}), lambda _: True)
+    first.take(process(absent={"inc/x.h"}), list)
     (place / "inc" / "x.h").write_text("")
     second = call.begin(())
-    second.take(process(absent={"inc/x.h"}), lambda _: True)
+    second.take(process(absent={"inc/x.h"}), list)
     assert names(finished(second)) == {"inc": ["-x.h"]}
 
 
@@ -220,7 +220,7 @@ def test_a_link_changed_since_the_call_began_prevents_a_record(place, changed):
     if changed:
         os.unlink(changed)
         os.symlink(ways[changed], changed)
-    looked.take(process(links={"inc/first.h"}), lambda _: True)
+    looked.take(process(links={"inc/first.h"}), list)
     if not changed:
         assert finished(looked).links == [("inc/first.h", f"{place}/inc/a.h")]
         return
