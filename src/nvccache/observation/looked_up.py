@@ -78,13 +78,13 @@ class CallNames:
     def _decide(self, path: str, parent: str) -> tuple[str, str, str]:
         directory, name = self.place_of(path)
         whole = name if directory == "." else f"{directory.rstrip('/')}/{name}"
-        state = deciding = self.state(whole)
-        if whole != path:
-            if deciding == ABSENT:
-                self._below_absent[parent] = ABSENT, directory, deciding + name
-            else:
-                state = self.state(path)
-        return state, directory, name and deciding + name
+        deciding = self.state(whole)
+        # Below a directory that is absent, everything is absent.
+        state = deciding if whole == path or deciding == ABSENT else self.state(path)
+        decided = state, directory, name and deciding + name
+        if deciding == ABSENT and self._missing[parent][1]:
+            self._below_absent[parent] = decided
+        return decided
 
     def is_link(self, path: str) -> bool:
         if path not in self._links:

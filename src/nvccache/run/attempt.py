@@ -30,6 +30,8 @@ from nvccache.store.locks import Claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nvccache.config import Config
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
@@ -47,20 +49,22 @@ class LinesMatterError(Exception):
     """The results must not come from text with other line numbers; the message says why."""
 
 
-def run_stages(call: Compile, slots: Slots) -> Report:
-    """Get the results of all stages and deliver them.
+def run_stages(call: Compile, slots: Slots, meanwhile: Callable[[], None] = lambda: None) -> Report:
+    """Get the results of all stages and deliver them; `meanwhile` is called once the first stages run.
 
     Raises OSError if the scratch directory cannot be used, and LostResultError if the store has lost a
     result that cannot be made again.
     """
     config = call.request.config
     claims = None if config.readonly or config.recache else Claims(call.store.directory)
-    delivery = Delivery(call)
+    delivery, left_to_do = Delivery(call), [meanwhile]
     schedule = Schedule(call, slots, claims, _executor(config), delivery.check)
     try:
         while not delivery.has_ended:
             try:
                 schedule.advance()
+                while left_to_do:
+                    left_to_do.pop()()
                 if not delivery.advance(schedule):
                     schedule.wait()
             except (LinesMatterError, LostResultError) as reason:

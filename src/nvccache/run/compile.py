@@ -106,9 +106,12 @@ def _compile(
     call = Compile(request, planned, environ, cache, watch, since_ns, transcript.messages)
     if dry_run.input_record:
         call.note("the dry run is replayed, because its inputs have not changed")
-    if explaining:
-        explaining.begin(request, products, cache)
-    report = attempt.run_stages(call, call_slots)
+
+    def meanwhile() -> None:
+        if explaining:
+            explaining.begin(request, products, cache)
+
+    report = attempt.run_stages(call, call_slots, meanwhile)
     report.product = next(iter(products), "")
     if not report.leave_to_nvcc and report.status == 0:
         record_call.record_compile(call, dry_run, report)

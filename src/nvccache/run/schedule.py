@@ -331,11 +331,11 @@ class Schedule:
                 self._give_up_claim(run)
 
     def _storable(self) -> list[StageRun]:
-        """The results to store next: one of a tool; or those of the passes, once all passes have ended."""
+        """The results to store next: one of a tool; or those of the passes, unless another pass runs here."""
         of_tools = [run for run in self._unstored if not run.stage.is_preprocessor]
+        # Two calls may wait for each other's passes, so a pass that runs elsewhere must not delay the others.
         is_passing = any(
-            run.state != State.DONE and run.stage.is_preprocessor and run.number < self._limit
-            for run in self._call.runs
+            job.run.stage.is_preprocessor and not job.run.ran_elsewhere for job in self._jobs
         )
         return of_tools[:1] or ([] if is_passing else self._unstored)
 

@@ -102,6 +102,8 @@ RECORDED = [
     ({"read": ["copy.h", "inc/a.h"]}, {"links": [("copy.h", "inc/a.h")]}),
     ({"found": {"link/a.h": FILE, "inc/a.h": FILE}, "read": ["inc/a.h"]}, {"names": {"link": ["+a.h"]}}),
     ({"found": {"/": FOLDER, "//": FOLDER}}, {"names": {}}),
+    ({"absent": {"./x.h", "./y.h"}}, {"names": {".": ["-x.h", "-y.h"]}}),
+    ({"absent": {"no/x.h", "no/y.h", "inc/x.h"}}, {"names": {".": ["-no"], "inc": ["-x.h"]}}),
     # Links and plain directories on the way.
     ({"links": {"link/deep/b.h"}}, {"links": [("link", "inc"), ("link/deep/b.h", "inc/a.h")]}),
     ({"links": {"link/deep/b.h"}}, {"plain": ["link/deep"]}),
@@ -136,6 +138,13 @@ def test_each_kind_of_lookup_is_recorded_in_its_own_field_of_an_input_record(pla
     made.links = [(path, os.path.relpath(target)) for path, target in made.links]
     for name, value in expected.items():
         assert (names(made) if name == "names" else getattr(made, name)) == value
+
+
+@pytest.mark.parametrize(("program", "plain"), [("/usr/bin/g++", []), ("/usr/bin/x", ["inc/x.h"])])
+def test_a_host_compiler_learns_of_an_absent_header_only_that_it_is_absent(place, program, plain):
+    """It resolves the path of each header before it opens the header. Other programs may read a dangling link."""
+    made = taken(Process(program, absent={"inc/x.h"}, links={"inc/x.h"}))
+    assert (names(made), made.plain) == ({"inc": ["-x.h"]}, plain)
 
 
 def test_lookups_in_the_scratch_directory_are_not_recorded(place):

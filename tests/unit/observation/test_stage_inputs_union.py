@@ -11,6 +11,7 @@ import pytest
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import presence, signatures
+from nvccache.observation import observer_log
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records.input_records import PROGRAM, SOURCE, InputRecord, UnreadableError
@@ -110,3 +111,29 @@ def test_names_of_one_header_are_one_input_while_no_directory_before_dots_is_a_l
         assert changes_since(made) == [("moved", name)]
         os.unlink(name)
         os.rename("moved", name)
+
+
+def test_runs_of_one_host_compiler_are_recorded_as_one(place):
+    """The passes of a TU have one record, with what any of them read."""
+    runs = [ran(files=["a.h"], absent={"x.h"}), ran("as"), ran("cc1plus", "-march=native", files=["b.h"])]
+    together = observer_log.merged([Observation([run], {name}) for run, name in zip(runs, "abc", strict=True)])
+    assert [os.path.basename(process.program) for process in together.processes] == ["cc1plus", "as"]
+    assert (together.written, together.incomplete) == ({"a", "b", "c"}, "")
+    made = inputs(place).input_record(together, subject())
+    assert {"a.h", "b.h"} <= kinds(made).keys()
+    assert dict(zip(made.directories, made.names, strict=True))["."] == ["-x.h"]
+    assert "native" in {topic for topic, _, _ in made.machine}
+    assert runs[0].absent == {"x.h"} and "b.h" not in runs[0].files, "they are not changed"
+
+
+@pytest.mark.parametrize("first", ["cc1plus", "as"])
+def test_runs_that_saw_two_versions_of_a_file_have_no_record(place, first):
+    before = ran(first, files=["a.h"])
+    (place / "a.h").write_text("int changed;")
+    together = observer_log.merged([Observation([run], set()) for run in (before, ran(files=["a.h"]))])
+    assert together.incomplete == "files changed during the compile"
+
+
+def test_together_runs_are_observed_no_better_than_each(place):
+    observations = [Observation([ran()], set()), Observation([ran()], set(), "it is static")]
+    assert observer_log.merged(observations).incomplete == "it is static"

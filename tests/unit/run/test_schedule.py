@@ -231,6 +231,26 @@ def test_results_are_stored_after_dependent_stages_start():
     assert execution.events.index("looked for cudafe") < execution.events.index("stored host_preprocess")
 
 
+def test_passes_are_stored_when_all_have_ended_and_other_results_before():
+    """They share an input record."""
+
+    def does(one: Stage) -> int:
+        while one == DEVICE and "stored cudafe" not in execution.events:
+            time.sleep(0.01)
+        return 0
+
+    execution = execution_of(*PIPELINE, does=does)
+    carry_out(execution, slots=2)
+    at = execution.events.index
+    assert at("ended device_preprocess") < at("stored host_preprocess")
+
+
+def test_after_a_failure_nothing_is_stored():
+    execution = execution_of(HOST, CUDAFE, does=lambda one: int(one == CUDAFE))
+    carry_out(execution)
+    assert execution.stored == set()
+
+
 def test_an_error_in_a_stages_thread_is_raised():
     def does(one: Stage) -> int:
         raise OSError("no space")
