@@ -187,8 +187,7 @@ class StageNames:
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
                 if stat.S_ISDIR(mode):  # gcc skips a directory that it has searched under another name
                     self.follow(path)
-        for path in relevant(process.denied):
-            self._add(path, (PRESENT, FOLDER, UNREACHABLE))
+        self._add_all(relevant(process.denied), (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.started)  # dash executes programs without looking them up first
         # gcc resolves each path at which a header may be. Of an absent one it learns only that it is absent.
         links = process.links - process.absent if process.kind == HOST else process.links
@@ -196,8 +195,7 @@ class StageNames:
             self.follow(path)
 
     def add_absent(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self._add(path, (ABSENT,))
+        self._add_all(paths, (ABSENT,))
 
     def add_tool(self, argv0: str, search_path: str) -> None:
         if "/" in argv0:
@@ -258,16 +256,20 @@ class StageNames:
                 raise UnreadableError(_APPEARED)
 
     def _add(self, path: str, expected: Collection[str]) -> None:
-        if path[-1:] == "/":
-            path = path.rstrip("/") or "/"
-        self._tried.add(path)
-        if path in self._files:
-            return
-        state, directory, name = self._call.name_of(path)
-        if state not in expected:
-            raise UnreadableError(_APPEARED)
-        if name:
-            self._names.setdefault(directory, set()).add(name)
+        self._add_all((path,), expected)
+
+    def _add_all(self, paths: Iterable[str], expected: Collection[str]) -> None:
+        for path in paths:
+            if path[-1:] == "/":
+                path = path.rstrip("/") or "/"
+            self._tried.add(path)
+            if path in self._files:
+                continue
+            state, directory, name = self._call.name_of(path)
+            if state not in expected:
+                raise UnreadableError(_APPEARED)
+            if name:
+                self._names.setdefault(directory, set()).add(name)
 
 
 def _states_of(mode: int) -> tuple[str, ...]:

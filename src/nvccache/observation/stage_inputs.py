@@ -320,8 +320,9 @@ class _StageInputs:
 
     def _was_absent(self, path: str) -> bool:
         """Whether a path that was looked up and not found was created by the stage, and removed again."""
-        is_made = path in self._written and self._call.is_relevant(path)
-        return is_made and not os.path.lexists(path) and not self._is_temporary(path)
+        return (
+            self._call.is_relevant(path) and not os.path.lexists(path) and not self._is_temporary(path)
+        )
 
     def _relevance(
         self, process: Process, ignored: frozenset[str]
@@ -332,7 +333,12 @@ class _StageInputs:
         """
         if process.kind in COMPILERS and "TMPDIR" in process.variables:
             ignored = ignored.union(self._temporary)
-        return lambda paths: self._relevant(path for path in paths if path.rstrip("/") not in ignored)
+        beginnings = tuple(ignored)
+        return lambda paths: [
+            path
+            for path in self._relevant(paths)
+            if not (path.startswith(beginnings) and path.rstrip("/") in ignored)
+        ]
 
     def _names_of_directory(self) -> frozenset[str]:
         """Paths that a tool may look up only to find the name of its working directory.
@@ -358,7 +364,7 @@ class _StageInputs:
         listed: set[str] = set()
         for process in self._processes:
             looked.take(process, self._relevance(process, here))
-            for path in filter(self._was_absent, process.absent):
+            for path in filter(self._was_absent, process.absent & self._written):
                 looked.follow(path)
             listed.update(self._relevance(process, frozenset())(process.listed))
         looked.add_absent(self._call.absent(self._searched))

@@ -268,7 +268,7 @@ def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
     """
     for listed in (input_record.signatures, input_record.directory_signatures, input_record.cache_signatures):
         for index, signature in enumerate(listed):
-            if not signatures.is_settled(signature, looked_at_ns):
+            if signature != UNKNOWN and not signatures.is_settled(signature, looked_at_ns):
                 listed[index] = UNKNOWN
 
 
@@ -286,10 +286,9 @@ def signature_of_directory(
         return UNKNOWN
     if not signatures.is_settled(signature, since_ns):
         return UNKNOWN
-    for name in names:
-        if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
-            return UNKNOWN
-    return signature
+    beginning = "" if directory == "." else f"{directory.rstrip('/')}/"
+    is_stable = all(name[0] in (ABSENT, FOLDER) and not is_link(beginning + name[1:]) for name in names)
+    return signature if is_stable else UNKNOWN
 
 
 def differences(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
