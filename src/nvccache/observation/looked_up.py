@@ -1,24 +1,98 @@
-"""What a stage looked up: names in directories, targets of links, and programs on PATH.
+"""What stages read and looked up: files, names in directories, targets of links, and programs on PATH.
 
-The results of these lookups are compared with what exists now. If they differ, a file has appeared or
-disappeared meanwhile, and there is no input record.
+All of it is compared with what exists now, each thing only once for a call. If a file has changed, appeared
+or disappeared meanwhile, there is no input record.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from nvccache.files import presence, signatures
+from nvccache.files import keys, presence, signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import Signature
 from nvccache.observation.observed_process import HOST, Process
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
+from nvccache.store.store import Store
+from nvccache.toolkit import toolchain
 
 CLOCK_TICK = 20_000_000  # nanoseconds; the kernel's clock for dates of files may be 10 ms late
 _APPEARED = "files appeared or disappeared during the compile"
+CHANGED_MEANWHILE = "files changed during the compile"
+# `#pragma GCC dependency` compares dates of files. A macro may stand for its last word.
+_WORD = b"dependency"
+_COMPARES_DATES = re.compile(rb"(?:\bGCC\s+|#[ \t]*define\b.*\b)dependency\b")
+
+
+class UnchangedFiles:
+    """The files of one call, which began at `since_ns`; each is read only once."""
+
+    def __init__(self, cache: Store, since_ns: int) -> None:
+        self._cache = cache
+        self._since_ns = since_ns
+        self._signatures: dict[str, Signature] = {}
+        self._digests: dict[tuple[str, Signature], str] = {}
+
+    def signature(self, path: str) -> Signature:
+        """The signature of a file that has not changed since the call began; raises UnreadableError."""
+        if path not in self._signatures:
+            try:
+                signature = signatures.of_status(os.stat(path))
+            except (OSError, ValueError):
+                raise UnreadableError(CHANGED_MEANWHILE) from None
+            if signatures.last_change(signature, time.time_ns()) > self._since_ns - CLOCK_TICK:
+                raise UnreadableError(CHANGED_MEANWHILE)
+            self._signatures[path] = signature
+        return self._signatures[path]
+
+    def put_into(self, record: InputRecord, kinds: Mapping[str, str]) -> None:
+        """Set an input record's files, with digests and signatures; raises UnreadableError or OSError."""
+        record.files = sorted(kinds)
+        record.kinds = "".join(kinds[path] for path in record.files)
+        record.signatures = [self.signature(path) for path in record.files]
+        record.digests = list(map(self._digest, record.files, record.kinds, record.signatures))
+
+    def learn(self, path: str, digest: str) -> None:
+        """Note the known digest of a file; raises UnreadableError if the file has changed."""
+        self._digests[path, self.signature(path)] = digest
+
+    def _digest(self, path: str, kind: str, signature: Signature) -> str:
+        """The digest of a file with this signature; raises UnreadableError or OSError."""
+        digest = self._digests.get((path, signature))
+        if not digest:
+            is_source = kind == SOURCE
+            digest = _read(path, signature) if is_source else toolchain.digest_of_program(path, self._cache)
+            self._digests[path, signature] = digest
+        return digest
+
+
+def _read(path: str, signature: Signature) -> str:
+    descriptor = os.open(path, untrusted.FILE & ~os.O_NOFOLLOW)
+    try:
+        content = untrusted.read_whole(descriptor)
+        if signatures.of_status(os.fstat(descriptor)) != signature:
+            raise UnreadableError(CHANGED_MEANWHILE)
+    finally:
+        os.close(descriptor)
+    if _compares_dates(content):
+        raise UnreadableError(f"`{path}` may compare the dates of files")
+    return keys.digest_bytes(content)
+
+
+def _compares_dates(content: bytes) -> bool:
+    """Whether a source may contain `#pragma GCC dependency`."""
+    # Searching for a word first is a hundred times faster than applying the expression to the whole text.
+    at = content.find(_WORD)
+    while at >= 0:
+        if _COMPARES_DATES.search(content, content.rfind(b"\n", 0, at) + 1, at + len(_WORD) + 1):
+            return True
+        at = content.find(_WORD, at + 1)
+    return False
 
 
 class CallNames:
@@ -259,9 +333,8 @@ class StageNames:
         self._add_all((path,), expected)
 
     def _add_all(self, paths: Iterable[str], expected: Collection[str]) -> None:
-        for path in paths:
-            if path[-1:] == "/":
-                path = path.rstrip("/") or "/"
+        for looked_up in paths:
+            path = looked_up if looked_up[-1:] != "/" else looked_up.rstrip("/") or "/"
             self._tried.add(path)
             if path in self._files:
                 continue

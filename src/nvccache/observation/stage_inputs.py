@@ -16,10 +16,9 @@ from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT
 from nvccache.files.signatures import Signature
 from nvccache.observation import judge
-from nvccache.observation.looked_up import CallNames
+from nvccache.observation.looked_up import CHANGED_MEANWHILE, CallNames, UnchangedFiles
 from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, OTHER, Process, for_all
 from nvccache.observation.observer_log import Observation
-from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import facts
 from nvccache.records.facts import FACTS
 from nvccache.records.input_records import LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
@@ -320,13 +319,9 @@ class _StageInputs:
 
     def _was_absent(self, path: str) -> bool:
         """Whether a path that was looked up and not found was created by the stage, and removed again."""
-        return (
-            self._call.is_relevant(path) and not os.path.lexists(path) and not self._is_temporary(path)
-        )
+        return self._call.is_relevant(path) and not os.path.lexists(path) and not self._is_temporary(path)
 
-    def _relevance(
-        self, process: Process, ignored: frozenset[str]
-    ) -> Callable[[Iterable[str]], list[str]]:
+    def _relevance(self, process: Process, ignored: frozenset[str]) -> Callable[[Iterable[str]], list[str]]:
         """Returns a function that selects the paths of a process that are inputs.
 
         Directories do not count if a compiler looked at them only to choose one for its temporary files.

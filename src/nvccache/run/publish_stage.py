@@ -7,7 +7,7 @@ import os
 from nvccache import module_id
 from nvccache.files import elf
 from nvccache.machine import scratch
-from nvccache.observation import observer_log, unchanged_files
+from nvccache.observation import looked_up, observer_log
 from nvccache.observation.observer_log import Observation
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
@@ -96,7 +96,7 @@ def _reason_against(call: Compile, run: StageRun, tool_run: ToolRun) -> str:
         not wrappers.was_written_by(tool_run.in_place, observation)
         or find_stage.front_key(call, stage) != run.front_key
     ):
-        return unchanged_files.CHANGED_MEANWHILE
+        return looked_up.CHANGED_MEANWHILE
     modes = [wrappers.unusual_mode(path, stage.kind, call.plan.scratch) for path in tool_run.in_place]
     # For split debug information, gcc starts objcopy, whose lookup of the .dwo file does not matter.
     sought = [path for path in tool_run.in_place if not path.endswith(".dwo")]

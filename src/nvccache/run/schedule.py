@@ -334,9 +334,7 @@ class Schedule:
         """The results to store next: one of a tool; or those of the passes, unless another pass runs here."""
         of_tools = [run for run in self._unstored if not run.stage.is_preprocessor]
         # Two calls may wait for each other's passes, so a pass that runs elsewhere must not delay the others.
-        is_passing = any(
-            job.run.stage.is_preprocessor and not job.run.ran_elsewhere for job in self._jobs
-        )
+        is_passing = any(job.run.stage.is_preprocessor and not job.run.ran_elsewhere for job in self._jobs)
         return of_tools[:1] or ([] if is_passing else self._unstored)
 
     def _give_up_claim(self, run: StageRun) -> None:

@@ -116,7 +116,9 @@ def test_names_of_one_header_are_one_input_while_no_directory_before_dots_is_a_l
 def test_runs_of_one_host_compiler_are_recorded_as_one(place):
     """The passes of a TU have one record, with what any of them read."""
     runs = [ran(files=["a.h"], absent={"x.h"}), ran("as"), ran("cc1plus", "-march=native", files=["b.h"])]
-    together = observer_log.merged([Observation([run], {name}) for run, name in zip(runs, "abc", strict=True)])
+    together = observer_log.merged(
+        [Observation([run], {name}) for run, name in zip(runs, "abc", strict=True)]
+    )
     assert [os.path.basename(process.program) for process in together.processes] == ["cc1plus", "as"]
     assert (together.written, together.incomplete) == ({"a", "b", "c"}, "")
     made = inputs(place).input_record(together, subject())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys, signatures, untrusted
-from nvccache.observation.unchanged_files import UnchangedFiles
+from nvccache.observation.looked_up import UnchangedFiles
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
 LATER = 60 * 10**9  # nanoseconds
