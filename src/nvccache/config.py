@@ -146,8 +146,6 @@ def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> st
 class Problem:
     """What is wrong with a setting."""
 
-    __slots__ = ("misspelled", "sentence", "setting")
-
     def __init__(self, setting: str, sentence: str, misspelled: str = "") -> None:
         self.setting = setting  # the name of the setting, or FILE, or `unknown`
         self.sentence = sentence  # what is wrong, and what is used instead

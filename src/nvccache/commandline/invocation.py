@@ -86,8 +86,6 @@ _SHELL_SPECIAL = '$`\\"\n'  # special in the double quotes that nvcc puts around
 class Bypass:
     """The decision that the real nvcc runs the call."""
 
-    __slots__ = ("detail", "reason")
-
     reason: str  # a key of outcomes.REASONS
     detail: str  # the option or file that decided, for the log
 

@@ -150,8 +150,6 @@ class Child:
 class Handle:
     """A tool for which one thread waits, and which another thread may end."""
 
-    __slots__ = ("_child", "_lock", "_on_end", "is_ended")
-
     def __init__(self) -> None:
         self.is_ended = False
         self._on_end: Callable[[], None] | None = None

@@ -57,8 +57,6 @@ def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
 class PoolSlot:
     """A slot of a pool, in use until it is released or this process dies."""
 
-    __slots__ = ("_descriptor", "number")
-
     def __init__(self, number: int, descriptor: int) -> None:
         self.number = number
         self._descriptor = descriptor
@@ -72,8 +70,6 @@ class PoolSlot:
 
 class Pool:
     """Slots that all calls of this user on this machine share."""
-
-    __slots__ = ("_directory", "_name", "_numbers", "size")
 
     def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-") -> None:
         self._directory = directory  # empty if no directory can be used
@@ -123,8 +119,6 @@ def open_jobserver(environ: Mapping[str, str]) -> int:
 class Slot:
     """The right to run one tool."""
 
-    __slots__ = ("is_own", "pool_slot", "token")
-
     def __init__(self, is_own: bool, token: bytes, pool_slot: PoolSlot | None) -> None:
         self.is_own = is_own  # whether it is the slot that each call always has
         self.token = token  # a token of make's jobserver, or empty
@@ -143,8 +137,6 @@ class Slots:
     run in parallel, or from the user's pool if there is no jobserver. The call's own slot and a slot from
     make also take a free slot of the pool, so that other calls see that the machine is busy.
     """
-
-    __slots__ = ("_in_use", "_jobserver", "_pool")
 
     def __init__(self, pool: Pool, jobserver: int = -1) -> None:
         self._pool = pool

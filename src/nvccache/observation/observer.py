@@ -97,8 +97,6 @@ def without_loader_messages(stderr: bytes) -> bytes:
 class Log:
     """The observer's log of one run of `program`; if there is none, `why_not` says why."""
 
-    __slots__ = ("_began_ns", "_directory", "_observation", "_program", "_why_not")
-
     def __init__(self, directory: str, program: str, why_not: str = "", began_ns: int = 0) -> None:
         self._directory, self._program, self._why_not = directory, program, why_not
         self._began_ns = began_ns

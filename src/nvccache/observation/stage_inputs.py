@@ -318,7 +318,7 @@ class _StageInputs:
         return False
 
     def _was_absent(self, path: str) -> bool:
-        """Whether a path that was looked up and not found was created by the stage, and removed again."""
+        """Whether the stage created a path, which it had looked up in vain, and removed it again."""
         return self._call.is_relevant(path) and not os.path.lexists(path) and not self._is_temporary(path)
 
     def _relevance(self, process: Process, ignored: frozenset[str]) -> Callable[[Iterable[str]], list[str]]:

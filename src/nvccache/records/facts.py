@@ -59,8 +59,6 @@ _LAST_KNOWN_GLIBC = [2, 42]
 class Difference:
     """A change since an input record was made: a word (see `sentence`), and the path or name that changed."""
 
-    __slots__ = ("path", "what")
-
     def __init__(self, what: str, path: str) -> None:
         self.what = what
         self.path = path
@@ -71,18 +69,6 @@ class CurrentState:
 
     Each file is checked only once. If `files` is given, both states share what they know about files.
     """
-
-    __slots__ = (
-        "_answers",
-        "_code_digests",
-        "_digests",
-        "_links",
-        "_signatures",
-        "_states",
-        "environ",
-        "read",
-        "since_ns",
-    )
 
     def __init__(self, environ: Mapping[str, str], files: CurrentState | None = None) -> None:
         self.environ = environ
@@ -147,8 +133,6 @@ class CurrentState:
 
 class Fact:
     """A kind of fact: how it is stored and checked, and how a change is described."""
-
-    __slots__ = ("check", "name", "sentences", "width")
 
     def __init__(
         self,

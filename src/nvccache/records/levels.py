@@ -116,8 +116,6 @@ def _account_for_added(cache: Store, config: Config) -> None:
 class Request:
     """A call, and what is known about it so far."""
 
-    __slots__ = ("arguments", "checkout", "config", "environ", "invocation", "now", "nvcc")
-
     def __init__(self, nvcc: str, arguments: list[str], environ: dict[str, str], config: Config) -> None:
         self.nvcc = nvcc
         self.arguments = arguments

@@ -33,8 +33,6 @@ EXTENSIONS = {
 
 
 class Outputs:
-    __slots__ = ("are_objects", "dependency_file", "products")
-
     def __init__(self, products: list[str], dependency_file: str, are_objects: bool) -> None:
         self.products = products  # in a result, the role of a product is its index in this list
         self.dependency_file = dependency_file  # empty if the call writes no depfile

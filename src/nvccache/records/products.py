@@ -36,8 +36,6 @@ RESTORED, LOST, UNWRITABLE = "restored", "lost", "unwritable"
 
 
 class Product:
-    __slots__ = ("content", "destination", "raw_blob", "unlink_first")
-
     def __init__(
         self, destination: str, content: bytes, raw_blob: str = "", unlink_first: bool = False
     ) -> None:
@@ -194,8 +192,6 @@ def _as_listed(name: bytes) -> bytes:
 
 class Answer:
     """A result, with the output names of the call that it answers."""
-
-    __slots__ = ("dependency_file", "products", "result", "rule", "sources")
 
     def __init__(self, result: Result) -> None:
         self.result = result

@@ -72,8 +72,6 @@ class Result:
 class LookupKey:
     """A front key under which a result may be stored."""
 
-    __slots__ = ("key", "scope")
-
     def __init__(self, key: str, scope: str = "") -> None:
         self.key = key
         self.scope = scope  # how widely results are shared: a constant of direct.py or find_stage.py
@@ -81,8 +79,6 @@ class LookupKey:
 
 class Entry:
     """The inputs and the result of an action, under one of its front keys."""
-
-    __slots__ = ("input_record", "is_received", "key", "lookup_key", "result")
 
     def __init__(
         self,

@@ -158,8 +158,6 @@ def _can_be_answered(
 class _Checks:
     """What the launcher checks: paths with their expected states, and environment variables."""
 
-    __slots__ = ("_files", "_folders", "_input_record", "_links", "_since_ns", "_sums", "variables")
-
     def __init__(self, input_record: InputRecord, since_ns: int) -> None:
         self._input_record = input_record
         self._since_ns = since_ns

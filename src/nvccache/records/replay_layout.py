@@ -103,8 +103,6 @@ _TABLE = struct.Struct(f"={2 * len(SECTIONS)}I")  # the offset and number of ele
 class Strings:
     """The strings of a record, without duplicates."""
 
-    __slots__ = ("_at", "content")
-
     def __init__(self) -> None:
         self.content = bytearray(b"\0")
         self._at: dict[str | bytes, int] = {b"": 0, "": 0}

@@ -35,8 +35,6 @@ class TieredStore(Store):
     do other work meanwhile.
     """
 
-    __slots__ = ("_tier",)
-
     def __init__(self, directory: str | Directory, tier: Tier, is_readonly: bool = False) -> None:
         super().__init__(directory, is_readonly)
         self._tier = tier

@@ -295,23 +295,6 @@ class Intermediates:
 class Report:
     """The result of a call: its output, status, stages and records."""
 
-    __slots__ = (
-        "answer",
-        "causes",
-        "is_query",
-        "leave_to_nvcc",
-        "product",
-        "reason_against_record",
-        "record",
-        "remote",
-        "stages",
-        "status",
-        "stderr",
-        "stdout",
-        "store_fault",
-        "to_send",
-    )
-
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
         self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to run the call: one of outcomes.REASONS, or empty
         # Set if a remote had a record of the whole call: the result is then here, not in the fields below.

@@ -41,8 +41,6 @@ class NoCacheError(StoreError):
 class Directory:
     """One cache directory. Methods raise OSError, such as FileNotFoundError, unless they say otherwise."""
 
-    __slots__ = ("_mode", "path")
-
     def __init__(self, path: str) -> None:
         self.path = path
         self._mode = 0  # the directory's permissions; 0 until the tag has been checked

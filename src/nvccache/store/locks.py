@@ -91,8 +91,6 @@ class Claim:
 class Wait:
     """A stage that another process has claimed."""
 
-    __slots__ = ("_claims", "_descriptor", "_started")
-
     def __init__(self, claims: Claims, descriptor: int) -> None:
         self._claims = claims
         self._descriptor = descriptor

@@ -58,19 +58,6 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 class Store:
     """One cache directory. Its methods raise no OSError, but set `fault`."""
 
-    __slots__ = (
-        "_memos",
-        "added",
-        "directory",
-        "fault",
-        "fault_message",
-        "is_readonly",
-        "is_stale",
-        "published",
-        "root",
-        "used",
-    )
-
     def __init__(self, cache: str | Directory, is_readonly: bool = False) -> None:
         self.directory = directory.at(cache)
         self.root = self.directory.path
