@@ -30,13 +30,16 @@ _COMPARES_DATES = re.compile(rb"(?:\bGCC\s+|#[ \t]*define\b.*\b)dependency\b")
 
 
 class UnchangedFiles:
-    """The files of one call, which began at `since_ns`; each is read only once."""
+    """The files of one call, which began at `since_ns`; each is read only once.
 
-    def __init__(self, cache: Store, since_ns: int) -> None:
+    `digests` are those that records tell, by path and signature.
+    """
+
+    def __init__(self, cache: Store, since_ns: int, digests: dict[tuple[str, Signature], str]) -> None:
         self._cache = cache
         self._since_ns = since_ns
         self._signatures: dict[str, Signature] = {}
-        self._digests: dict[tuple[str, Signature], str] = {}
+        self._digests = digests
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""

@@ -20,7 +20,7 @@ from nvccache.observation.looked_up import CHANGED_MEANWHILE, CallNames, Unchang
 from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, OTHER, Process, for_all
 from nvccache.observation.observer_log import Observation
 from nvccache.records import facts
-from nvccache.records.facts import FACTS
+from nvccache.records.facts import FACTS, CurrentState
 from nvccache.records.input_records import LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, toolchain
@@ -65,13 +65,13 @@ class Subject:
 class ObservedInputs:
     """Creates the input records of one call, which began at `since_ns` and has its files below `scratch`."""
 
-    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
+    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, now: CurrentState) -> None:
         self.cwd = cwd
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         # Prefixes of all paths that may be irrelevant; is_relevant looks closer.
         self.special = (scratch, self._own[1][:-1], *judge.KERNEL_PATHS)
-        self.files = UnchangedFiles(cache, since_ns)
+        self.files = UnchangedFiles(cache, since_ns, now.recorded)
         self.names = CallNames(since_ns)
 
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:

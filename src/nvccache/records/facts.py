@@ -75,7 +75,8 @@ class CurrentState:
         self._answers: dict[tuple[str, str], str] = {}
         self.since_ns: int = files.since_ns if files else time.time_ns()  # a time before any file is read
         self._signatures: dict[str, Signature | None] = files._signatures if files else {}
-        self._digests: dict[str, str] = files._digests if files else {}
+        # Digests of sources that have the same signature as in a record, by path and signature.
+        self.recorded: dict[tuple[str, Signature], str] = files.recorded if files else {}
         self._code_digests: dict[str, str] = files._code_digests if files else {}
         self.read: dict[str, str] = files.read if files else {}  # digests of the files that had to be read
         self._states: dict[str, str] = files._states if files else {}
@@ -105,19 +106,17 @@ class CurrentState:
             self._answers[question] = answer(topic, subject, self.environ)
         return self._answers[question]
 
-    def learn(self, path: str, digest: str) -> None:
-        """Remember the current digest of a file, so that the file need not be read."""
-        self._digests[path] = digest
-
     def digest(self, path: str) -> str:
         """The current digest of a file; empty if the file cannot be read or is not a regular file."""
-        if path not in self._digests:
+        signature = self.signature(path)
+        if signature and (path, signature) in self.recorded:
+            return self.recorded[path, signature]
+        if path not in self.read:
             try:
-                self._digests[path] = keys.digest_file(path)
+                self.read[path] = keys.digest_file(path)
             except (OSError, ValueError):
-                self._digests[path] = ""
-            self.read[path] = self._digests[path]
-        return self._digests[path]
+                self.read[path] = ""
+        return self.read[path]
 
     def digest_of_code(self, path: str) -> str:
         """The digest of a file without its comments; empty if the file cannot be read or is too large."""

@@ -328,18 +328,20 @@ def _changed_facts(facts: Iterable[Fact], recorded: InputRecord, now: CurrentSta
 
 def _changed_files(input_record: InputRecord, now: CurrentState) -> Iterator[Difference]:
     signed = now.signatures(input_record.files)
-    if signed == input_record.signatures:
-        return
-    links = {path for path, _ in input_record.links}
     of_files = (
         input_record.files, input_record.kinds, input_record.signatures, signed, input_record.digests
     )  # fmt: skip
     for path, kind, recorded, signature, digest in zip(*of_files, strict=True):
+        if kind == SOURCE and signature == recorded:
+            now.recorded[path, recorded] = digest
+    if signed == input_record.signatures:
+        return
+    links = {path for path, _ in input_record.links}
+    for path, kind, recorded, signature, digest in zip(*of_files, strict=True):
         if signature is None:
             yield Difference("gone", path)
         elif signature == recorded:
-            if kind != CODE:
-                now.learn(path, digest)
+            continue
         elif _is_changed(path, kind, digest, input_record, now):
             yield Difference("changed", path)
         elif kind in (SOURCE, CODE) and path not in links and now.is_link(path):

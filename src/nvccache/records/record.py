@@ -23,7 +23,7 @@ from nvccache.store import sections, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nvccache.files.signatures import Signature
     from nvccache.records.facts import CurrentState
@@ -168,21 +168,25 @@ def find_by_name(name: str, cache: Store) -> Entry | None:
     return next(_entries(parts, LookupKey(front_key)), None)
 
 
-def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
-    """Store an entry as the newest under its front key; its inputs were observed after `looked_at_ns`."""
-    input_records.forget_unsettled(entry.input_record, looked_at_ns)
-    front_key = entry.lookup_key.key
-    read = input_records.encode(entry.input_record)
-    entry.key = entry.key or input_records.key_of(front_key, read)
-    encoded = (entry.key, read, _encoded(entry.result))
-    others = [other for other in _parts_here(front_key, cache) if other[0] != entry.key]
-    cache.add_record(store.RECORD, front_key, _joined([encoded, *others]), is_received=entry.is_received)
+def add(entries: Sequence[Entry], cache: Store, looked_at_ns: int) -> None:
+    """Store entries that share an input record, each as the newest under its front key.
+
+    The inputs were observed after `looked_at_ns`.
+    """
+    input_records.forget_unsettled(entries[0].input_record, looked_at_ns)
+    read = input_records.encode(entries[0].input_record)
+    for entry in entries:
+        front_key = entry.lookup_key.key
+        entry.key = entry.key or input_records.key_of(front_key, read)
+        encoded = (entry.key, read, _encoded(entry.result))
+        others = [other for other in _parts_here(front_key, cache) if other[0] != entry.key]
+        cache.add_record(store.RECORD, front_key, _joined([encoded, *others]), is_received=entry.is_received)
 
 
 def adopt(entry: Entry, cache: Store, now: CurrentState) -> None:
     """Store a received entry that is valid here, with this machine's stat signatures."""
     take_signatures(entry.input_record, now)
-    add(entry, cache, now.since_ns)
+    add([entry], cache, now.since_ns)
 
 
 def take_signatures(inputs: InputRecord, now: CurrentState) -> None:

@@ -74,7 +74,7 @@ class Compile:
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.intermediates = Intermediates(store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # file -> the id that tools read from it
-        self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns)
+        self.inputs = ObservedInputs(store, self.cwd, plan.scratch, since_ns, self.now)
         # By path of an output: the lock of its stage, held while the output is written for another stage.
         self.locks: dict[str, threading.RLock] = {}
         for stage in plan.stages:

@@ -50,9 +50,13 @@ def publish(call: Compile, runs: Iterable[StageRun]) -> None:
         except (UnreadableError, OSError) as error:
             for run in group:
                 _note(call, run, str(error))
-        else:
-            for run in group:
-                _publish(call, run, read)
+            continue
+        may_follow = find_stage.may_follow_directory(group[0].stage)
+        follows_directory = may_follow and input_records.follows_directory(read)
+        entries = [_entry_of(call, run, read, follows_directory) for run in group]
+        record.add(entries, call.store, call.since_ns)
+        for run, entry in zip(group, entries, strict=True):
+            run.record_name = entry.name
 
 
 def _note(call: Compile, run: StageRun, reason: str) -> None:
@@ -109,22 +113,19 @@ def _contents(call: Compile, stage: Stage) -> dict[str, bytes | None]:
     return {output.path: call.intermediates.content_of(output.path) for output in stored}
 
 
-def _publish(call: Compile, run: StageRun, read: InputRecord) -> None:
+def _entry_of(call: Compile, run: StageRun, read: InputRecord, follows_directory: bool) -> Entry:
+    """The result of a stage, under the key that says where it is valid."""
     stage, tool_run = run.stage, run.tool_run
     assert tool_run
     printed = tool_run.completed.stdout + tool_run.completed.stderr
     key = run.front_key if printed or PLACES in tool_run.wrapper else run.claim_key
     run.input_record = read
     scope = SAME_ID if _may_contain_id(call, stage, printed) else ANYWHERE
-    _add_blobs(call, stage)
-    result = _result(call, run, tool_run)
-    follows = PLACES in tool_run.wrapper or input_records.follows_directory(read)
-    if find_stage.may_follow_directory(stage) and follows:
-        key = find_stage.key_in_directory(call, key)
-    entry = Entry(find_stage.make_lookup_key(call, stage, key, scope), read, result)
-    record.add(entry, call.store, call.since_ns)
     run.contains_id |= scope == SAME_ID
-    run.record_name = entry.name
+    _add_blobs(call, stage)
+    if find_stage.may_follow_directory(stage) and (PLACES in tool_run.wrapper or follows_directory):
+        key = find_stage.key_in_directory(call, key)
+    return Entry(find_stage.make_lookup_key(call, stage, key, scope), read, _result(call, run, tool_run))
 
 
 def _may_contain_id(call: Compile, stage: Stage, printed: bytes) -> bool:

@@ -12,6 +12,7 @@ from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import direct, output_names
+from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
@@ -67,7 +68,7 @@ def _record(
     if product:
         with open(product, "rb") as stream:
             content = stream.read()
-    inputs = ObservedInputs(cache, os.getcwd(), path, since_ns)
+    inputs = ObservedInputs(cache, os.getcwd(), path, since_ns, CurrentState(request.environ, request.now))
     products = frozenset((product,) if product else ())
     subject = Subject(request.guarded_environ, request.nvcc, intermediates=products)
     read = inputs.input_record(observation, subject)

@@ -286,6 +286,6 @@ def store(
         return
     result.basis = list(cache.used)
     entry = Entry(lookup_key, inputs, result)
-    record.add(entry, cache, since_ns)
+    record.add([entry], cache, since_ns)
     replay.add_of_process(request, inputs, answer, cache, since_ns)
     report.record = entry

@@ -17,6 +17,7 @@ from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import input_records
+from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import InputRecord
 from nvccache.store.store import Store
 
@@ -67,7 +68,9 @@ def inherited_descriptors():
 
 def inputs(place: Path, since_ns: int = 0) -> ObservedInputs:
     cache = Store(str(place / "cache"))
-    return ObservedInputs(cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER)
+    return ObservedInputs(
+        cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER, CurrentState({})
+    )
 
 
 def subject(word: str = "g++", environ=ENVIRON, **more) -> Subject:

@@ -15,6 +15,7 @@ from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import facts
+from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader
@@ -316,7 +317,7 @@ def test_a_scratch_file_named_through_a_link_is_no_input(place):
     (place / "link").symlink_to("scratch")
     assert read_by(place, ran("cat", written={f"{place}/link/a.ii"}))
     cache = Store(str(place / "cache"))
-    call = ObservedInputs(cache, str(place), f"{place}/link", time.time_ns() + LATER)
+    call = ObservedInputs(cache, str(place), f"{place}/link", time.time_ns() + LATER, CurrentState({}))
     process = ran("cat", written={f"{place}/scratch/a.ii"}, found={f"{place}/scratch": stat.S_IFDIR | 0o755})
     made = call.input_record(Observation([process], set()), subject())
     assert not any("dscratch" in names for names in made.names)

@@ -10,6 +10,8 @@ import pytest
 
 from nvccache.files import keys, signatures, untrusted
 from nvccache.observation.looked_up import UnchangedFiles
+from nvccache.records import input_records
+from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
 LATER = 60 * 10**9  # nanoseconds
@@ -23,7 +25,7 @@ def header(tmp_path, monkeypatch) -> str:
 
 
 def test_a_file_that_several_stages_read_is_digested_once(cache, header, monkeypatch):
-    files, record = UnchangedFiles(cache, time.time_ns() + LATER), InputRecord()
+    files, record = UnchangedFiles(cache, time.time_ns() + LATER, {}), InputRecord()
     for _ in range(2):
         files.put_into(record, {header: SOURCE})
         assert record.digests == [keys.digest_file(header)]
@@ -37,10 +39,24 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(cache, header, monke
 
     monkeypatch.setattr(untrusted, "read_whole", read_whole)
     with pytest.raises(UnreadableError, match="changed during"):
-        UnchangedFiles(cache, time.time_ns() + LATER).put_into(InputRecord(), {header: SOURCE})
+        UnchangedFiles(cache, time.time_ns() + LATER, {}).put_into(InputRecord(), {header: SOURCE})
 
 
 def test_a_known_digest_is_taken_only_of_an_unchanged_file(cache, header):
-    UnchangedFiles(cache, time.time_ns() + LATER).learn(header, "0" * 64)
+    UnchangedFiles(cache, time.time_ns() + LATER, {}).learn(header, "0" * 64)
     with pytest.raises(UnreadableError, match="changed during"):
-        UnchangedFiles(cache, signatures.signature_of(header)[4]).learn(header, "0" * 64)
+        UnchangedFiles(cache, signatures.signature_of(header)[4], {}).learn(header, "0" * 64)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_file_that_is_as_in_a_record_is_not_read(cache, header, monkeypatch, changes):
+    record, read, whole = InputRecord(), [], untrusted.read_whole
+    UnchangedFiles(cache, time.time_ns() + LATER, {}).put_into(record, {header: SOURCE})
+    if changes:
+        Path(header).write_text("b.h")
+    now = CurrentState({})
+    input_records.is_unchanged(record, now)
+    monkeypatch.setattr(untrusted, "read_whole", lambda descriptor: read.append("a.h") or whole(descriptor))
+    again = InputRecord()
+    UnchangedFiles(cache, time.time_ns() + LATER, now.recorded).put_into(again, {header: SOURCE})
+    assert (again.digests, read) == ([keys.digest_file(header)], ["a.h"] * changes)

@@ -42,7 +42,7 @@ def add(
 ) -> str:
     """Keep an entry; its key. With `later`, all that was read is settled."""
     entry = Entry(lookup_key, made, result or Result())
-    record.add(entry, cache, time.time_ns() + later)
+    record.add([entry], cache, time.time_ns() + later)
     return entry.key
 
 

@@ -50,7 +50,7 @@ def keep(cache: Store, argv: Sequence[str], basis: Sequence[str] = ()) -> Entry:
     assert result
     result.basis = list(basis)
     entry = Entry(direct.make_lookup_key(request, direct.SAME_DIRECTORY), input_record_of_source(), result)
-    record.add(entry, cache, time.time_ns())
+    record.add([entry], cache, time.time_ns())
     return entry
 
 
