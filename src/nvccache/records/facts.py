@@ -108,7 +108,7 @@ class CurrentState:
 
     def digest(self, path: str) -> str:
         """The current digest of a file; empty if the file cannot be read or is not a regular file."""
-        signature = self.signature(path)
+        (signature,) = self.signatures([path])
         if signature and (path, signature) in self.recorded:
             return self.recorded[path, signature]
         if path not in self.read:

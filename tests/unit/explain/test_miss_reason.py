@@ -68,7 +68,7 @@ def record(given: Request, cache: Store, reason_against_record: str = "", *furth
     if not reason_against_record:
         lookup_key = direct.make_lookup_key(given, direct.SAME_DIRECTORY)
         report.record = records.Entry(lookup_key, made, records.Result())
-        records.add(report.record, cache, time.time_ns())
+        records.add([report.record], cache, time.time_ns())
     begun(given, cache, *further).end(report)
     return report
 

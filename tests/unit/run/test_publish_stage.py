@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from nvccache.machine import process
+from nvccache.plan.model import Plan
+from nvccache.records.record import Entry, LookupKey
 from nvccache.run import publish_stage
+from nvccache.run.stage_run import StageRun, ToolRun
 from nvccache.values import replace
 from scripted_toolkit import CICC, PASS, TOOL, Toolkit, stages
 from stages_of_nothing import CICC as CICC_STAGE
+from stages_of_nothing import DEVICE, HOST, stage
 
 
 def test_outputs_of_stages_are_stored_and_preprocessed_text_is_not(toolkit: Toolkit) -> None:
@@ -113,3 +117,23 @@ def test_a_result_with_the_module_id_or_the_path_in_it_is_specific_to_the_id(
     assert publish_stage._may_contain_id(call, reading, printed) == is_specific
     call.module_id_of = lambda stage: b""
     assert not publish_stage._may_contain_id(call, reading, printed)
+
+
+def test_passes_of_one_tu_by_one_program_share_an_input_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, device, other = (replace(each, argv=("g++",)) for each in (HOST, DEVICE, stage(HOST.kind, "b.ii")))
+    others = (other, replace(device, argv=("wrapper",)), device, CICC_STAGE)
+    runs = [StageRun(number, each) for number, each in enumerate((host, device, *others))]
+    for run in runs:
+        log: Any = "log"
+        run.tool_run = ToolRun(process.Completed(0, b"", b"", 0), log=log)
+    runs[4].tool_run = ToolRun(process.Completed(0, b"", b"", 0), executor="elsewhere")
+    destinations = {"a.cpp4.ii": ("a.o",), "a.cpp1.ii": ("a.o",), "b.ii": ("b.o",)}
+    call: Any = SimpleNamespace(plan=Plan((), {}, destinations, "/s"), store=None, since_ns=0)
+    monkeypatch.setattr(publish_stage, "_reason_against", lambda call, run, tool_run: "")
+    monkeypatch.setattr(publish_stage, "_entry_of", lambda call, run, *read: Entry(LookupKey("k"), *read))
+    groups: list[list[StageRun]] = []
+    monkeypatch.setattr(publish_stage, "_input_record_of", lambda call, group: groups.append(group))
+    monkeypatch.setattr(publish_stage.input_records, "follows_directory", lambda read: True)
+    monkeypatch.setattr(publish_stage.record, "add", lambda entries, store, since_ns: None)
+    publish_stage.publish(call, runs)
+    assert groups == [runs[:2], *([run] for run in runs[2:])]
