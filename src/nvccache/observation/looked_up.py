@@ -89,13 +89,9 @@ def _read(path: str, signature: Signature) -> str:
 
 def _compares_dates(content: bytes) -> bool:
     """Whether a source may contain `#pragma GCC dependency`."""
-    # Searching for a word first is a hundred times faster than applying the expression to the whole text.
-    at = content.find(_WORD)
-    while at >= 0:
-        if _COMPARES_DATES.search(content, content.rfind(b"\n", 0, at) + 1, at + len(_WORD) + 1):
-            return True
-        at = content.find(_WORD, at + 1)
-    return False
+    # Searching for a word first is much faster than applying the expression to the whole text.
+    lines = content.split(b"\n") if _WORD in content else ()
+    return any(_WORD in line and _COMPARES_DATES.search(line) for line in lines)
 
 
 class CallNames:
