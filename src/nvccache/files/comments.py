@@ -2,9 +2,9 @@
 
 Only comments at the end of a line are removed, so that no token moves; newlines stay. Text that may not be a
 comment also stays: on a line with quotation marks, on a directive with `<` (`#include <a//b>`), on a line
-that continues the line before, or on one where another comment ends. Comments also stay if they contain a
-backslash, suppress a warning of gcc (`/* fall through */`), or may cause one. A line is treated in the same
-way whether or not it is inside a comment that began on an earlier line.
+that continues the line before or is continued, or on one where another comment ends. Comments also stay if
+they suppress a warning of gcc (`/* fall through */`), or may cause one. A line is treated in the same way
+whether or not it is inside a comment that began on an earlier line.
 
 Do not use this if other tools than the preprocessor read the file, or if messages may quote the source.
 Direct hits in another checkout load this module. So it uses no regular expressions: loading `re` takes 5 ms.
@@ -17,7 +17,7 @@ from nvccache.files import keys, untrusted
 LARGEST = 1 << 18  # bytes; a larger file would take more than a few milliseconds
 _BLANKS = b" \t\f\v\r"
 # Comments with these stay. gcc warns of the last three, of which two begin characters that reverse text.
-_KEPT = (b"fall", b"lint", b"/*", b"\xd8", b"\xe2")
+_KEPT = (b"fall", b"lint", b"/*", b"\\u", b"\xd8", b"\xe2")
 
 
 def without_comments(text: bytes) -> bytes:
@@ -62,9 +62,9 @@ def _end_of_comment(text: bytes, start: int, line_end: int) -> int:
     begin = text.rfind(b"\n", 0, start) + 1
     close = text.find(b"*/", start + 2) if text[start + 1] in b"*" else line_end
     end = text.find(b"\n", close)
-    code, line, whole = text[begin:start], text[begin:line_end], text[begin:close]
+    code, line, whole = text[begin:start], text[begin:line_end], text[begin : close + 1]
     names_file = b"<" in line and b"<" in line.partition(b"#")[2] + line.partition(b"%:")[2]
-    is_joined = b"\\" in whole or b"*/" in whole or text.endswith(b"\\\n", 0, begin)
+    is_joined = b"\\" in code or b"\\\n" in whole or b"*/" in whole or text.endswith(b"\\\n", 0, begin)
     is_last = close > 0 and not text[close + 2 : end].strip(b" \t\r")
     return end if is_last and not (is_joined or names_file or b'"' in code or b"'" in code) else 0
 

@@ -15,6 +15,7 @@ SAME = {
     "a block at the end of a line": ("int a; /* one */\n", "int a; /* two, three */ \n"),
     "a block of several lines": ("/* one\n * two\n */\nint a;\n", "/* 1\n 2 // and\n three */\nint a;\n"),
     "a line with a division": ("int a = b / c; // one\n", "int a = b / c; // two\n"),
+    "a comment for doxygen": ("/** \\brief one\n * \\param a */\n", "/** \\brief two \\n\n * it */\n"),
     "a comment after a definition": ("#define A 1 // one\n", "#define A 1 // two\n"),
 }
 OTHER = {
@@ -35,6 +36,7 @@ OTHER = {
     "an end of a block and a new one": ("/*\nx *//* one */ y\n", "/*\nx *//* two */ y\n"),
     "the end of a block before a slash": ("/*\nx *// one\n", "/*\nx */\n"),
     "two blocks with code between": ("/* a */ one /* b */\n", "/* a */ two /* b */\n"),
+    "a block that a backslash continues": ("#define A /* one \\\n*/ x\n", "#define A /* two \\\n*/ x\n"),
     "an end spliced of two lines": ("/* one *\\\n/ int a; /* b */\n", "/* one *\\\n/ int b; /* b */\n"),
     "a backslash before a comment": ("int a; \\// one\n", "int a; \\\n"),
     "an end of a block that looks like a begin": ("/*\n/*/ int a; // */\n", "/*\n/*/ int b; // */\n"),
