@@ -126,6 +126,8 @@ def test_runs_of_one_host_compiler_are_recorded_as_one(place):
     assert dict(zip(made.directories, made.names, strict=True))["."] == ["-x.h"]
     assert "native" in {topic for topic, _, _ in made.machine}
     assert runs[0].absent == {"x.h"} and "b.h" not in runs[0].files, "they are not changed"
+    scripts = [Observation([ran("sh", "sh", name)], set()) for name in ("a.sh", "b.sh")]
+    assert len(observer_log.merged(scripts).processes) == 2, "a shell depends on the text that it runs"
 
 
 @pytest.mark.parametrize("first", ["cc1plus", "as"])

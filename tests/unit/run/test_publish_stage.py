@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from nvccache.machine import process
+from nvccache.observation.stage_inputs import Subject
 from nvccache.plan.model import Plan
+from nvccache.records.input_records import UnreadableError
 from nvccache.records.record import Entry, LookupKey
 from nvccache.run import publish_stage
 from nvccache.run.stage_run import StageRun, ToolRun
@@ -137,3 +139,12 @@ def test_passes_of_one_tu_by_one_program_share_an_input_record(monkeypatch: pyte
     monkeypatch.setattr(publish_stage.record, "add", lambda entries, store, since_ns: None)
     publish_stage.publish(call, runs)
     assert groups == [runs[:2], *([run] for run in runs[2:])]
+
+
+def test_a_stage_of_which_no_run_was_observed_has_no_record() -> None:
+    """Without inputs, its record would match every later call."""
+    call: Any = SimpleNamespace(subject_of=lambda stage: Subject({}, "g++"))
+    run = StageRun(0, HOST)
+    run.tool_run = ToolRun(process.Completed(0, b"", b"", 0))
+    with pytest.raises(UnreadableError, match="no run of host_preprocess was observed"):
+        publish_stage._input_record_of(call, [run])
