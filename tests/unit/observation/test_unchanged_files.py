@@ -12,7 +12,7 @@ from nvccache.files import keys, signatures, untrusted
 from nvccache.observation.looked_up import UnchangedFiles
 from nvccache.records import input_records
 from nvccache.records.facts import CurrentState
-from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
+from nvccache.records.input_records import CODE, SOURCE, InputRecord, UnreadableError
 
 LATER = 60 * 10**9  # nanoseconds
 
@@ -60,3 +60,11 @@ def test_a_file_that_is_as_in_a_record_is_not_read(cache, header, monkeypatch, c
     again = InputRecord()
     UnchangedFiles(cache, time.time_ns() + LATER, now.recorded).put_into(again, {header: SOURCE})
     assert (again.digests, read) == ([keys.digest_file(header)], ["a.h"] * changes)
+
+
+def test_a_digest_without_comments_says_nothing_of_the_whole_file(header):
+    record, now = InputRecord(), CurrentState({})
+    record.files, record.kinds, record.digests = [header], CODE, ["7" * 64]
+    record.signatures = [signatures.signature_of(header)]
+    assert input_records.is_unchanged(record, now)
+    assert now.recorded == {}
