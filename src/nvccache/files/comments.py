@@ -15,9 +15,9 @@ from __future__ import annotations
 from nvccache.files import keys, untrusted
 
 LARGEST = 1 << 18  # bytes; a larger file would take more than a few milliseconds
-_BLANKS = b" \t\f\v\r"
+_BLANKS = b" \t\f\v\r\0"  # for gcc, between a backslash and the end of a line
 # Comments with these stay. gcc warns of the last three, of which two begin characters that reverse text.
-_KEPT = (b"fall", b"lint", b"/*", b"\\u", b"\xd8", b"\xe2")
+_KEPT = (b"fall", b"lint", b"/*", b"\\u", b"\\n{", b"\xd8", b"\xe2")
 
 
 def without_comments(text: bytes) -> bytes:

@@ -32,6 +32,8 @@ OTHER = {
     "a line that continues a string": ('f("one \\\n// two");\n', 'f("one \\\n// three");\n'),
     "a trigraph for a backslash": ("// one ??/\nint a;\n", "// two ??/\nint a;\n"),
     "a blank after a backslash": ("// one \\ \nint a;\n", "// two \\ \nint a;\n"),
+    "a NUL after a backslash": ("// one \\\0\nint a;\n", "// two \\\0\nint a;\n"),
+    "a character by its name": ("int a; // one\n", "int a; // \\N{RIGHT-TO-LEFT OVERRIDE}\n"),
     "the end of a block in a line comment": ("/*\n// one */ int a;\n", "/*\n// two */ int a;\n"),
     "an end of a block and a new one": ("/*\nx *//* one */ y\n", "/*\nx *//* two */ y\n"),
     "the end of a block before a slash": ("/*\nx *// one\n", "/*\nx */\n"),
