@@ -16,7 +16,8 @@ from nvccache.files import keys, untrusted
 
 LARGEST = 1 << 18  # bytes; a larger file would take more than a few milliseconds
 _BLANKS = b" \t\f\v\r\0"  # for gcc, between a backslash and the end of a line
-# Comments with these stay. gcc warns of the last three, of which two begin characters that reverse text.
+# Comments with these stay: the first two silence a warning of gcc, the others may cause one. All but `/*` may
+# begin a character that reverses text.
 _KEPT = (b"fall", b"lint", b"/*", b"\\u", b"\\n{", b"\xd8", b"\xe2")
 
 
