@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from nvccache.files import keys, presence, signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import Signature
-from nvccache.observation.observed_process import HOST, Process
+from nvccache.observation.observed_process import Process
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 from nvccache.store.store import Store
@@ -262,9 +262,7 @@ class StageNames:
                     self.follow(path)
         self._add_all(relevant(process.denied), (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.started)  # dash executes programs without looking them up first
-        # gcc resolves each path at which a header may be. Of an absent one it learns only that it is absent.
-        links = process.links - process.absent if process.kind == HOST else process.links
-        for path in relevant([*links, *process.started]):
+        for path in relevant([*process.links, *process.started]):
             self.follow(path)
 
     def add_absent(self, paths: Iterable[str]) -> None:

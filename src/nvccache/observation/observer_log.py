@@ -27,8 +27,8 @@ from nvccache.values import dataclass, field
 
 VERSION = 11  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the observer stops writing before this limit
-# How most records begin: those of absent paths, variables, and realpath(3) of absent paths. Their order does
-# not matter.
+# How most records begin: those of absent paths, of variables, and of realpath(3) for absent paths, from which
+# a program does not learn whether there is a dangling link. Their order does not matter.
 _ABSENT, _VARIABLE, _UNRESOLVED = "-\t", "e\t", f"r {errno.ENOENT}\t"
 _MOST_INODES = (1 << 64) - 1
 _CHANGED = "files changed during the compile"
@@ -129,9 +129,7 @@ class _Reader:
                     self._read_record(pid, record)
             # These come last, since the working directory must be known.
             process = self._process
-            unresolved = self._paths([each[4:] for each in records if each[:4] == _UNRESOLVED])
-            process.links.update(unresolved)
-            process.absent.update(unresolved)
+            process.absent.update(self._paths([each[4:] for each in records if each[:4] == _UNRESOLVED]))
             process.absent.update(self._paths([each[2:] for each in records if each[:2] == _ABSENT]))
             process.variables.update([each[2:] for each in records if each[:2] == _VARIABLE])
 

@@ -44,7 +44,10 @@ _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
 # Options with which comments stay in preprocessed text, or a comment no longer separates two words.
 _KEEPS_COMMENTS = ("-C", "-CC", "-Xpreprocessor", "-fdirectives-only", "-wrapper")
 _MAY_KEEP_COMMENTS = tuple(
-    "--comments -Wp, -traditional --traditional -fplugin -specs --specs -finput-charset @".split()
+    """
+    --comments -Wp, -traditional --traditional -fplugin --plugin -specs --specs -finput-charset
+    --input-charset --directives-only @
+    """.split()
 )
 
 

@@ -22,6 +22,7 @@ COUNTING = {
     "a message that quotes the source": ({**FILES, "a.cu": SOURCE + "#warning so\n"}, ()),
     "comments in preprocessed text": (FILES, ("-Xcompiler", "-C")),
     "such an option by its long name": (FILES, ("-Xcompiler", "--comments")),
+    "the other name of an option": (FILES, ("-Xcompiler", "--input-charset=UTF-8")),
     "a source that the assembler reads by another name": (
         {
             **FILES,

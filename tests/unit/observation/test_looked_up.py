@@ -140,13 +140,6 @@ def test_each_kind_of_lookup_is_recorded_in_its_own_field_of_an_input_record(pla
         assert (names(made) if name == "names" else getattr(made, name)) == value
 
 
-@pytest.mark.parametrize(("program", "plain"), [("/usr/bin/g++", []), ("/usr/bin/x", ["inc/x.h"])])
-def test_a_host_compiler_learns_of_an_absent_header_only_that_it_is_absent(place, program, plain):
-    """It resolves each path before it opens the file. Other programs may read a dangling link."""
-    made = taken(Process(program, absent={"inc/x.h"}, links={"inc/x.h"}))
-    assert (names(made), made.plain) == ({"inc": ["-x.h"]}, plain)
-
-
 def test_lookups_in_the_scratch_directory_are_not_recorded(place):
     seen = process(
         absent={"/scratch/x"}, found={"/scratch/y": FILE}, links={"/scratch/z"}, denied={"/scratch/w": 13}

@@ -77,6 +77,7 @@ def test_each_kind_of_log_line_is_parsed(observe_one):
         "l 22\t/no-link",
         "r 0\t/resolved",
         "r 2\t/unresolved",
+        "l 2\t/no-file",
         "d 0\t/listed",
         "e\tCPATH",
         "y 1\tclock_gettime",
@@ -87,12 +88,12 @@ def test_each_kind_of_log_line_is_parsed(observe_one):
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
     assert found.files == {"/file": (1, 2, 5, 3, 4)}
     assert found.others == {"/place": DIRECTORY, "/dev/random": DEVICE}
-    assert found.absent == {"/absent", "/file/below", "/unresolved"}
+    assert found.absent == {"/absent", "/file/below", "/unresolved", "/no-file"}
     assert found.denied == {"/secret": 13}
     assert found.found["/stated"] == REGULAR
     assert {"/linked", "/program", "/readable", "/no-link", "/resolved", "/listed"} <= found.found.keys()
     assert (found.permissions, found.listed) == ({"/readable"}, {"/listed"})
-    assert found.links == {"/linked", "/read-link", "/no-link", "/resolved", "/unresolved", "/bin", "/usr"}
+    assert found.links == {"/linked", "/read-link", "/no-link", "/resolved", "/no-file", "/bin", "/usr"}
     assert (found.found["/bin"], found.found["/usr"]) == (0, DIRECTORY)
     assert (found.inputs, found.uses_descriptor) == ({(3, 2**64 - 1)}, True)
     assert (found.variables, found.questions) == ({"CPATH"}, {("clock_gettime", 1)})
