@@ -88,7 +88,8 @@ def recorded(found: observer_log.Observation, directory: str) -> set[str]:
 def missing(found: observer_log.Observation, read: set[str], loaded: set[str], directory: str) -> list[str]:
     """Paths that strace saw and the log lacks, except for the documented classes."""
     known = recorded(found, directory)
-    resolved = [path for process in found.processes for path in process.links]
+    # realpath(3) walks along its path, up to the first directory that is missing.
+    resolved = [path for process in found.processes for path in process.links | process.absent]
     walked = traces.components({traces.from_root(directory, path) for path in resolved})
     sought = {os.path.basename(path) for process in found.processes for path in process.loaded}
     of_loader = {path for path in loaded - known if not path.startswith(("/etc/ld.so.", "/proc/self/"))}
