@@ -177,6 +177,28 @@ class CallNames:
                 path = os.path.dirname(path)
         return found
 
+    def drop_aliases(
+        self,
+        record: InputRecord,
+        kinds: dict[str, str],
+        names: dict[str, set[str]],
+        signature: Callable[[str], Signature],
+    ) -> None:
+        """Leave one name of each source that has several, such as `a/../x.h` and `b/../x.h`.
+
+        They lead to one file as long as `a` and `b` are directories and not links, which becomes an input.
+        """
+        first: dict[tuple[str, Signature], str] = {}
+        for path in sorted(kinds, reverse=True):  # names without `.` first
+            left = _left_by(path)
+            if kinds[path] == SOURCE and not any(map(self.is_link, left)):
+                other = first.setdefault((os.path.normpath(path), signature(path)), path)
+                if other != path:
+                    del kinds[path]
+                    for directory in (*left, *_left_by(other)):
+                        record.plain.append(directory)
+                        names.setdefault(directory, set()).add(FOLDER + "..")
+
     def add_names(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Add to a record the names looked up in each directory, and the `plain` paths, which are not links.
 
@@ -352,3 +374,9 @@ def _split(path: str) -> tuple[str, str]:
     """The directory and the name in a path; like os.path.split, which takes three times as long."""
     directory, slash, name = path.rpartition("/")
     return directory.rstrip("/") or slash, name
+
+
+def _left_by(path: str) -> list[str]:
+    """The directory before each `..` of a path."""
+    parts = path.split("/")
+    return [os.path.normpath("/".join(parts[:at])) for at, part in enumerate(parts) if part == ".."]

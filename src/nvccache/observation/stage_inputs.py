@@ -13,8 +13,7 @@ from itertools import chain
 
 from nvccache import environment
 from nvccache.files import presence
-from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT
-from nvccache.files.signatures import Signature
+from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
 from nvccache.observation import judge
 from nvccache.observation.looked_up import CHANGED_MEANWHILE, CallNames, UnchangedFiles
 from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, OTHER, Process, for_all
@@ -139,7 +138,7 @@ class ObservedInputs:
         for name, found in lists.items():
             setattr(record, name, list(found))
         kinds = dict.fromkeys(more, SOURCE) | kinds
-        self._drop_aliases(record, kinds, names)
+        self.names.drop_aliases(record, kinds, names, self.files.signature)
         self.files.put_into(record, kinds)
         # Two passes may have read copies of the same file, so copies are searched for again.
         record.dates = [row for row in record.dates if row[1][:1] != presence.LIKE]
@@ -148,22 +147,6 @@ class ObservedInputs:
         self.add_variables(record, {name for name, _ in record.variables}, environ)
         self.names.add_names(record, names, set(record.plain))
         return record
-
-    def _drop_aliases(self, record: InputRecord, kinds: dict[str, str], names: dict[str, set[str]]) -> None:
-        """Leave one name of each source that has several, such as `a/../x.h` and `b/../x.h`.
-
-        They lead to one file as long as `a` and `b` are directories and not links, which becomes an input.
-        """
-        first: dict[tuple[str, Signature], str] = {}
-        for path in sorted(kinds, reverse=True):  # names without `.` first
-            left = _left_by(path)
-            if kinds[path] == SOURCE and not any(map(self.names.is_link, left)):
-                other = first.setdefault((os.path.normpath(path), self.files.signature(path)), path)
-                if other != path:
-                    del kinds[path]
-                    for directory in (*left, *_left_by(other)):
-                        record.plain.append(directory)
-                        names.setdefault(directory, set()).add(FOLDER + "..")
 
     def absent(self, paths: Iterable[str]) -> list[str]:
         return [path for path in paths if self.names.state(path) == ABSENT]
@@ -393,12 +376,6 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The directories in which compilers may create temporary files."""
     named = [environ.get(name, "") for name in ("TMPDIR", "TMP", "TEMP")]
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
-
-
-def _left_by(path: str) -> list[str]:
-    """The directory before each `..` of a path."""
-    parts = path.split("/")
-    return [os.path.normpath("/".join(parts[:at])) for at, part in enumerate(parts) if part == ".."]
 
 
 def _copies(record: InputRecord) -> list[tuple[str, str]]:
