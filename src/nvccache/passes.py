@@ -16,6 +16,7 @@ The facts are stored in the result of a pass (record.py). The text is not stored
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -30,7 +31,7 @@ _BUILTIN = b"__builtin_"
 _POSITION_READERS = tuple(_BUILTIN + name for name in (b"source_location", b"LINE", b"FILE", b"COLUMN"))
 # The possible start of a raw string, with its delimiter; searching for `"` is faster than searching for `R"`.
 _RAW_STRING = rb'"(?<=R")(?=([^()\\\s]{0,16})\()'
-_MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
+_MARKER = re.compile(rb"\n# \d+ ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
 # A stretch of system headers: from a marker that enters or returns to one, up to a marker that enters or
 # returns to any other file.
@@ -47,26 +48,21 @@ _FIRST_LINE = rb'\n# 1 "([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ 0-9]*)'
 # `<built-in>` and `<command-line>` are no files, and have no text.
 _RELATIVE = rb'\n# \d+ "(?!/|<built-in>"|<command-line>")'
 _DIRECTORY = rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )'
-# (text, quoted name and flags of the line marker before it); for a stretch of system headers, the text
-# contains their markers, and the second element is empty.
-_Piece = tuple[bytes, bytes]
+# (text, mark); for a stretch of system headers, the text contains their markers, and the mark is empty.
+_Piece = tuple[bytes | memoryview, bytes]
 _ESCAPE = rb"(?s)\\([0-7]{3}|.)"
 _KIND = "pass-1"
 
 
 def meaning_of(text: bytes) -> str:
     """The digest of a text without its line numbers; empty if any line number may matter."""
-    text = b"\n" + text
     if _reads_position(text) or _MARKS[0][:1] in text:
         return ""
-    first = _MARKER.match(text)
-    main = first[2] if first else b'""'
-    pieces = list(_pieces(text, main))
-    if re.search(_RAW_STRING, text) and (
-        _has_raw_string(text, b"\n# ") or any(_has_raw_string(body, b"\n") for body, where in pieces if where)
-    ):
+    pieces = list(_pieces(text))
+    of_user = (body for body, _ in pieces if isinstance(body, bytes))
+    if _has_raw_string(text, b"\n# ") or any(_has_raw_string(body, b"\n") for body in of_user):
         return ""
-    return keys.digest_bytes(b"\n".join(_without_lines(pieces, main)))
+    return keys.digest_of_lines(_without_lines(pieces))
 
 
 def _reads_position(text: bytes) -> bool:
@@ -88,53 +84,49 @@ def _has_raw_string(text: bytes, part: bytes) -> bool:
     return False
 
 
-def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
-    """The pieces of text between markers, without empty ones; `main` is the name in the first marker.
+def _pieces(text: bytes) -> Iterator[_Piece]:
+    """The pieces of text from files of one kind, without empty ones.
 
     System headers are most of a text and rarely change. A whole stretch of them is one piece, including its
     markers, since splitting it would take most of the time.
     """
+    first = re.match(rb"# \d+ ([^\n]*)", text)
+    main, marks = first[1] if first else b'""', dict[bytes, bytes]()
     entering, leaving = re.compile(_ENTERS_SYSTEM), re.compile(_LEAVES_SYSTEM)
-    done = position = 0
+    done = position = first.end() if first else 0
     while entered := entering.search(text, position):
         start = entered.start()
         left = leaving.search(text, entered.end() - 1)
         position = left.start() if left else len(text)
         if position - start < _SHORTEST_STRETCH:
             continue  # for instance a header that its include guard skips
-        yield from _pieces_of_user(text[done:start], main)
-        yield text[start:position], b""
+        yield from _pieces_of_user(text[done:start], main, marks)
+        yield memoryview(text)[start:position], b""
         done = position
-    yield from _pieces_of_user(text[done:], main)
+    yield from _pieces_of_user(text[done:], main, marks)
 
 
-def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
-    before, *parts = _MARKER.split(text)  # parts: number, name with flags, text, number, and so on
-    for where, body in zip([main, *parts[1::3]], [before, *parts[2::3]], strict=True):
-        if len(body) > 1 and body.strip(b"\n"):
-            yield body, where
+def _pieces_of_user(text: bytes, main: bytes, marks: dict[bytes, bytes]) -> Iterator[_Piece]:
+    """The pieces between stretches; `main` is the name in the first marker, `marks` a memo of `_mark_of`."""
+    before, *parts = _MARKER.split(text)  # parts: name with flags, text, name with flags, and so on
+    marked = [
+        (marks.get(where) or marks.setdefault(where, _mark_of(where, main)), body)
+        for where, body in zip([main, *parts[::2]], [before, *parts[1::2]], strict=True)
+        if len(body) > 1 and body.strip(b"\n")
+    ]
+    for mark, bodies in itertools.groupby(marked, operator.itemgetter(0)):
+        yield b"\n".join([body for _, body in bodies]), mark
 
 
-def _without_lines(pieces: Iterable[_Piece], main: bytes) -> list[bytes]:
-    """The text without markers and blank lines, with a mark where the kind of file changes.
+def _without_lines(pieces: Iterable[_Piece]) -> Iterator[bytes | memoryview]:
+    """The text without markers and blank lines, with a mark before each piece.
 
     The kind (main file, system header, C linkage) affects diagnostics and the meaning of declarations. A
     stretch of system headers is kept as it is, after its length.
     """
-    found: list[bytes] = []
-    marks: dict[bytes, bytes] = {}
-    mark = b""
-    for body, where in pieces:
-        if not where:
-            found += (b"%s%d" % (_VERBATIM, len(body)), body)
-            mark = b""
-        else:
-            of_piece = marks.get(where) or marks.setdefault(where, _mark_of(where, main))
-            if of_piece is not mark:
-                mark = of_piece
-                found.append(mark)
-            found.append(_BLANK_LINES.sub(b"\n", body.strip(b"\n")))
-    return found
+    for body, mark in pieces:
+        yield mark or b"%s%d" % (_VERBATIM, len(body))
+        yield _BLANK_LINES.sub(b"\n", body).strip(b"\n") if mark else body
 
 
 def _mark_of(where: bytes, main: bytes) -> bytes:

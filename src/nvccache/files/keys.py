@@ -32,6 +32,21 @@ def digest_bytes(content: bytes) -> str:
     return blake3(content).hexdigest()
 
 
+def digest_of_lines(lines: Iterable[bytes | memoryview]) -> str:
+    """The digest of these lines, joined by newlines. Long lines are not copied."""
+    state = blake3()
+    short: list[bytes | memoryview] = []
+    for line in lines:
+        if len(line) < _LARGE:
+            short.append(line)
+            continue
+        state.update(b"\n".join([*short, b""]))
+        state.update(line)
+        short = [b""]
+    state.update(b"\n".join(short))
+    return state.hexdigest()
+
+
 def sum_of(content: bytes) -> str:
     """The checksum of content. Below 2 MB, a digest takes less time, since xxhash must first be loaded."""
     from xxhash import xxh3_128_hexdigest

@@ -105,7 +105,6 @@ class CallNames:
         self._names: dict[str, tuple[str, str, str]] = {}
         self._below_absent: dict[str, tuple[str, str, str]] = {}  # absent directory -> what `name_of` returns
         self._real: dict[str, str] = {}  # directory -> its path without links
-        self._signatures: dict[str, dict[str, Signature]] = {}  # directory -> names -> signature
 
     def begin(self, files: Iterable[str]) -> StageNames:
         """Start a collection of the names that one stage looked up, apart from the `files` that it read."""
@@ -211,17 +210,9 @@ class CallNames:
                 continue
             record.directories.append(directory)
             record.names.append(sorted(names[directory]))
-            record.directory_signatures.append(self._signature(directory, record.names[-1]))
-
-    def _signature(self, directory: str, names: list[str]) -> Signature:
-        """A directory's signature for these names; memoized, since most stages look up the same names."""
-        of_names = self._signatures.setdefault(directory, {})
-        listed = "/".join(names)
-        if listed not in of_names:
-            of_names[listed] = input_records.signature_of_directory(
-                directory, names, self.since_ns, self.is_link
+            record.directory_signatures.append(
+                input_records.signature_of_directory(directory, record.names[-1], self.since_ns, self.is_link)
             )
-        return of_names[listed]
 
     def _drop_implied(self, record: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Leave out the names of files that were read, even if they were looked up by another path.

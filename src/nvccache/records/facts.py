@@ -77,7 +77,7 @@ class CurrentState:
         self._signatures: dict[str, Signature | None] = files._signatures if files else {}
         # Digests of sources that have the same signature as in a record, by path and signature.
         self.recorded: dict[tuple[str, Signature], str] = files.recorded if files else {}
-        self._code_digests: dict[str, str] = files._code_digests if files else {}
+        self.code_digests: dict[str, str] = files.code_digests if files else {}
         self.read: dict[str, str] = files.read if files else {}  # digests of the files that had to be read
         self._states: dict[str, str] = files._states if files else {}
         self._links: dict[str, bool] = files._links if files else {}
@@ -120,14 +120,14 @@ class CurrentState:
 
     def digest_of_code(self, path: str) -> str:
         """The digest of a file without its comments; empty if the file cannot be read or is too large."""
-        if path not in self._code_digests:
+        if path not in self.code_digests:
             from nvccache.files import comments  # not at the top, as most hits do not need it
 
             try:
-                self._code_digests[path] = comments.digest_of_code(path)
+                self.code_digests[path] = comments.digest_of_code(path)
             except (OSError, ValueError):
-                self._code_digests[path] = ""
-        return self._code_digests[path]
+                self.code_digests[path] = ""
+        return self.code_digests[path]
 
 
 class Fact:

@@ -312,7 +312,10 @@ def is_outdated(record: bytes, now: CurrentState) -> bool:
     files = sections.split(fields["files"])
     digests = _decode_digests(fields["digests"])
     read = zip(files, fields["kinds"].decode("ascii"), digests, strict=True)
-    return any(now.read.get(path, digest) != digest for path, kind, digest in read if kind != CODE)
+    return any(
+        (now.code_digests if kind == CODE else now.read).get(path, digest) != digest
+        for path, kind, digest in read
+    )
 
 
 def is_unchanged(input_record: InputRecord, now: CurrentState) -> bool:

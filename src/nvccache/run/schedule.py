@@ -126,6 +126,9 @@ class Schedule:
             raise RuntimeError("no stage can continue")
         while self._ended.empty() and (runs := self._storable()):
             self._store(runs)
+        for run in self._unstored:
+            if run.tool_run and run.tool_run.log:
+                run.tool_run.log.read()  # now, as storing the result will take less time
         polls = needs_slot and (not self._jobs or self._slots.may_become_free())
         with contextlib.suppress(queue.Empty):
             job = self._ended.get(timeout=_POLL_FOR_SLOTS_SECONDS if polls else None)

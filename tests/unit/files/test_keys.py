@@ -65,3 +65,9 @@ def test_digesting_a_file_gives_the_digest_of_its_bytes(tmp_path):
     content = bytes(range(256)) * 10_000  # more than one read
     path.write_bytes(content)
     assert keys.digest_file(str(path)) == keys.digest_bytes(content)
+
+
+@pytest.mark.parametrize("sizes", [(), (5,), (1 << 14,), (3, 1 << 14, 1 << 15, 0, 7), (0, 1 << 15, 0)])
+def test_the_digest_of_lines_is_that_of_their_joined_text(sizes):
+    lines = [b"%d" % (index % 10) * size for index, size in enumerate(sizes)]
+    assert keys.digest_of_lines(map(memoryview, lines)) == keys.digest_bytes(b"\n".join(lines))

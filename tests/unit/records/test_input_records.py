@@ -189,8 +189,12 @@ def test_a_source_is_compared_without_comments_unless_another_input_has_equal_co
     made.files, made.kinds = ["a.cu", "late/a.h"], input_records.CODE + input_records.SOURCE
     made.digests = [keys.digest_file(path) for path in made.files]
     made.signatures = [signatures.UNKNOWN] * 2
-    assert differences(made) == []
-    made.digests[1] = made.digests[0]
+    now = Answering(ENVIRON)
+    assert input_records.is_unchanged(made, now)
+    assert not input_records.is_outdated(input_records.encode(made), now)
+    made.digests[0] = "0" * 64
+    assert input_records.is_outdated(input_records.encode(made), now)
+    made.digests = [keys.digest_file("a.cu")] * 2
     assert ("changed", "a.cu") in differences(made)
 
 
