@@ -17,9 +17,8 @@ from pathlib import Path
 from nvccache import config as settings
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
-from nvccache.explain import object_record
-from nvccache.explain.miss_reason import Explanation
-from nvccache.explain.object_record import ObjectRecord
+from nvccache.explain import miss_reason
+from nvccache.explain.miss_reason import Explanation, ObjectRecord
 from nvccache.records import levels
 from nvccache.records.base_dir import checkout_of
 from nvccache.records.levels import Request
@@ -134,7 +133,7 @@ class Toolkit:
 
     def last_record(self, product: str = "a.cubin") -> ObjectRecord:
         """What is written down of the last compile of a product."""
-        found = object_record.find(str(self.work / product), self.store())
+        found = miss_reason.find_record(str(self.work / product), self.store())
         assert found
         return found
 

@@ -20,7 +20,7 @@ from nvccache.cli.output import (
     say_json,
     size_option,
 )
-from nvccache.explain import object_record
+from nvccache.explain import miss_reason
 from nvccache.records import record
 from nvccache.store import events, eviction, store
 from nvccache.store.directory import NoCacheError
@@ -105,8 +105,8 @@ def _names_of(glob: str, cache: Store) -> set[str]:
         paths = [call.product, *(os.path.join(call.directory, source) for source in call.sources)]
         if not call.product or not any(_matches(os.path.normpath(path), glob) for path in paths):
             continue
-        names.add(cache.name(store.OBJECT, object_record.key_of(call.product)))
-        known = object_record.find(call.product, cache)
+        names.add(cache.name(store.OBJECT, miss_reason.key_of_object(call.product)))
+        known = miss_reason.find_record(call.product, cache)
         key = known.record_name.partition("/")[0] if known else ""
         encoded = cache.find_record(store.RECORD, key) if key else None
         if known is None or encoded is None:

@@ -1,6 +1,6 @@
 """How a call differs from an earlier one, as clauses for `nvccache explain`. The caller finds the records.
 
-A key is a digest, from which its components cannot be restored. Therefore object_record.py stores the
+A key is a digest, from which its components cannot be restored. Therefore miss_reason.py stores the
 components, or digests of them.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import environment, log
-from nvccache.explain.object_record import Component, Part
+from nvccache.explain.miss_reason import Component, Part
 from nvccache.records import facts, input_records
 from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord

@@ -201,11 +201,7 @@ def die_of(signum: int) -> NoReturn:
     os._exit(128 + signum)  # reached only if the signal is blocked
 
 
-def run(
-    argv: Sequence[str],
-    environ: Mapping[str, str],
-    handle: Handle | None = None,
-) -> Completed:
+def run(argv: Sequence[str], environ: Mapping[str, str], handle: Handle | None = None) -> Completed:
     """Run a tool until it ends; raises OSError if it cannot be started."""
     started = time.monotonic()
     child = _start(argv, environ)

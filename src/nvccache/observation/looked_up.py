@@ -89,9 +89,9 @@ def _read(path: str, signature: Signature) -> str:
 
 def _compares_dates(content: bytes) -> bool:
     """Whether a source may contain `#pragma GCC dependency`."""
-    # Searching for a word first is much faster than applying the expression to the whole text.
-    lines = content.split(b"\n") if _WORD in content else ()
-    return any(_WORD in line and _COMPARES_DATES.search(line) for line in lines)
+    words = re.finditer(_WORD, content)  # much faster than applying the expression to the whole text
+    spans = ((content.rfind(b"\n", 0, word.start()) + 1, word.end() + 1) for word in words)
+    return any(_COMPARES_DATES.search(content, begin, end) for begin, end in spans)
 
 
 class CallNames:
@@ -103,7 +103,6 @@ class CallNames:
         self._missing: dict[str, tuple[str, str]] = {}  # directory -> result of _missing_part_of
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
-        self._below_absent: dict[str, tuple[str, str, str]] = {}  # absent directory -> what `name_of` returns
         self._real: dict[str, str] = {}  # directory -> its path without links
 
     def begin(self, files: Iterable[str]) -> StageNames:
@@ -141,22 +140,14 @@ class CallNames:
         The entry consists of a character for the state of the name from `place_of`, and the name. Memoized,
         since the stages of a call look up the same thousands of names.
         """
-        decided = self._names.get(path)
-        if decided is None:
-            parent, _ = _split(path)
-            decided = self._names[path] = self._below_absent.get(parent) or self._decide(path, parent)
-        return decided
-
-    def _decide(self, path: str, parent: str) -> tuple[str, str, str]:
-        directory, name = self.place_of(path)
-        whole = name if directory == "." else f"{directory.rstrip('/')}/{name}"
-        deciding = self.state(whole)
-        # Below a directory that is absent, everything is absent.
-        state = deciding if whole == path or deciding == ABSENT else self.state(path)
-        decided = state, directory, name and deciding + name
-        if deciding == ABSENT and self._missing[parent][1]:
-            self._below_absent[parent] = decided
-        return decided
+        if path not in self._names:
+            directory, name = self.place_of(path)
+            whole = name if directory == "." else f"{directory.rstrip('/')}/{name}"
+            deciding = self.state(whole)
+            # Below a directory that is absent, everything is absent.
+            state = deciding if whole == path or deciding == ABSENT else self.state(path)
+            self._names[path] = state, directory, name and deciding + name
+        return self._names[path]
 
     def is_link(self, path: str) -> bool:
         if path not in self._links:

@@ -119,10 +119,7 @@ class Watch:
         self._numbers = itertools.count()  # numbers the directories of runs; thread-safe
 
     def run(
-        self,
-        argv: Sequence[str],
-        environ: Mapping[str, str],
-        handle: Handle | None = None,
+        self, argv: Sequence[str], environ: Mapping[str, str], handle: Handle | None = None
     ) -> tuple[Completed, Log]:
         """Run a tool to its end; raises OSError if it cannot be started."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))

@@ -22,7 +22,7 @@ from nvccache.records import facts
 from nvccache.records.facts import FACTS, CurrentState
 from nvccache.records.input_records import LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
 from nvccache.store.store import Store
-from nvccache.toolkit import loader, toolchain
+from nvccache.toolkit import toolchain
 from nvccache.values import dataclass
 
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
@@ -86,16 +86,16 @@ class ObservedInputs:
         that the C library reads were sent. Those in `names`, which the tool itself reads, were not set.
         Raises UnreadableError or OSError.
         """
-        libraries = loader.libraries_of(subject.program, subject.environ)
+        libraries = toolchain.libraries_of(subject.program, subject.environ)
         if not libraries:
             raise UnreadableError(f"it is unknown which libraries `{subject.program}` loads")
         record = InputRecord()
         self.files.put_into(
-            record, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY)
+            record, dict.fromkeys([*libraries, *self.present([toolchain.PRELOAD_LIST])], LIBRARY)
         )
         self.add_facts(record, _facts_of_libraries(libraries, subject), subject)
         looked = self.names.begin(record.files)
-        looked.add_absent(self.absent([loader.PRELOAD_LIST]))
+        looked.add_absent(self.absent([toolchain.PRELOAD_LIST]))
         looked.put_into(record, "")
         variables = {*environment.OF_LIBC, *subject.variables_of_loader, *names}
         self.add_variables(record, variables, subject.environ)
@@ -110,8 +110,8 @@ class ObservedInputs:
             looked = self.names.begin(record.files)
             if subject.is_known_by_content:  # the stage's result may come from another toolkit
                 self.add_variables(record, {environment.LIBRARY_PATH}, subject.environ)
-                first = loader.first_directories(called, subject.environ)
-                looked.add_absent(self.absent(loader.paths_in(first, loader.OF_NVIDIAS_TOOLS)))
+                first = toolchain.first_directories(called, subject.environ)
+                looked.add_absent(self.absent(toolchain.paths_in(first, toolchain.OF_NVIDIAS_TOOLS)))
             looked.add_tool(subject.argv0, subject.search_path)
             looked.put_into(record, subject.search_path)
         return record
@@ -221,12 +221,12 @@ class _StageInputs:
 
     def _places_of_libraries(self) -> set[str]:
         """The paths at which the loader, which is not observed, might find other libraries."""
-        places = {loader.PRELOAD_LIST}
+        places = {toolchain.PRELOAD_LIST}
         for process, libraries in zip(self._processes, self._libraries, strict=True):
-            first = loader.first_directories(process.program, self._subject.environ)
+            first = toolchain.first_directories(process.program, self._subject.environ)
             directories = [*map(os.path.dirname, libraries), *first]
-            names = [loader.VARIANTS, *map(os.path.basename, libraries)]
-            places.update(loader.paths_in(directories, names))
+            names = [toolchain.VARIANTS, *map(os.path.basename, libraries)]
+            places.update(toolchain.paths_in(directories, names))
         return places.difference(*self._libraries)
 
     def _check_neighbours(self, record: InputRecord) -> None:
@@ -237,7 +237,7 @@ class _StageInputs:
         program = os.path.realpath(self._program)
         root = os.path.dirname(os.path.dirname(program)) + "/"
         for path, kind in zip(record.files, record.kinds, strict=True):
-            if kind == LIBRARY and os.path.basename(path) in loader.OF_NVIDIAS_TOOLS:
+            if kind == LIBRARY and os.path.basename(path) in toolchain.OF_NVIDIAS_TOOLS:
                 continue  # the key shows where the loader looks for these libraries
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
                 raise UnreadableError(f"`{program}` uses `{path}`, which is not in the stage's key")

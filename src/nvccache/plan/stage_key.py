@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from nvccache.files import elf, keys, presence
-from nvccache.toolkit import loader, toolchain
+from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def of_stage(
     ]
     if is_known:
         # A record names the libraries that were loaded. The same tool in another place may load others.
-        own = loader.own_directories(program, environ)
+        own = toolchain.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
     if module_ids:
         found.append((MODULE_IDS, tuple(module_ids)))

@@ -20,7 +20,7 @@ from nvccache.records import facts
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.store.store import Store
-from nvccache.toolkit import loader, toolchain
+from nvccache.toolkit import toolchain
 from nvccache.values import dataclass
 
 # Replaces the scratch directory's path in commands and files that are sent. The digits make it unique.
@@ -113,10 +113,10 @@ def describe_stage(
 def ship_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
     """The files and the command of the tool `name` (argv[0]). Raises OSError and ExecutorError."""
     program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
-    libraries = loader.libraries_of(program, environ)
+    libraries = toolchain.libraries_of(program, environ)
     if not libraries:
         raise ExecutorError(faults.FAILED, "the tool's libraries are unknown")
-    if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(loader.PRELOAD_LIST):
+    if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(toolchain.PRELOAD_LIST):
         raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
         raise ExecutorError(faults.BROKEN, "`class-check` was not built: there was no static C library")

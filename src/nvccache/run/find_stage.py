@@ -122,9 +122,7 @@ def is_free_of_directory(call: Compile, stage: Stage) -> bool:
 
 
 def _find(
-    call: Compile,
-    run: StageRun,
-    remote_records: Callable[[str], Iterable[bytes]] | None = None,
+    call: Compile, run: StageRun, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> Entry | None:
     """The first complete and valid result under a stage's keys, or None."""
     for lookup_key in make_lookup_keys(call, run):

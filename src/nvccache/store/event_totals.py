@@ -97,10 +97,7 @@ def fold(cache: str | Directory) -> None:
     Does nothing if another process is doing so. Raises nothing.
     """
     root = directories.at(cache)
-    with (
-        contextlib.suppress(OSError, StoreError),
-        locks.hold(root, _LOCK, 0.0, locks.with_filelock),
-    ):
+    with contextlib.suppress(OSError, StoreError), locks.hold(root, _LOCK, 0.0, locks.with_filelock):
         if root.status(f"{FOLDER}/{LOG}").st_size < event_line.LARGE:
             return
         stored = _read(root)

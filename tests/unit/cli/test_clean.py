@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvccache.cli import clean
-from nvccache.explain import object_record
+from nvccache.explain import miss_reason
 from nvccache.store import event_line, store
 from nvccache.store.store import COMPRESSED, Store
 from sample_events import event
@@ -32,7 +32,7 @@ def test_a_matching_call_names_the_record_of_its_object_even_if_no_other_is_left
     event_line.append(cache_dir, call)
     event_line.append(cache_dir, event("bypass", sources=["x.cu"], directory="/c"))
     cache = Store(cache_dir)
-    name = cache.name(store.OBJECT, object_record.key_of("/b/a.o"))
+    name = cache.name(store.OBJECT, miss_reason.key_of_object("/b/a.o"))
     for glob in ("a.*", "x.cu", "/b/*.cu"):
         assert clean._names_of(glob, cache) == {name, name + COMPRESSED}
     assert clean._names_of("b.o", cache) == set()

@@ -17,8 +17,8 @@ from nvccache import config
 from nvccache.cli import cache_checks, doctor
 from nvccache.cli.install import install_command, launcher
 from nvccache.cli.output import BAD, GOOD, ODD
-from nvccache.explain import object_record
-from nvccache.explain.object_record import ObjectRecord
+from nvccache.explain import miss_reason
+from nvccache.explain.miss_reason import ObjectRecord
 from nvccache.files import keys
 from nvccache.remote import outages
 from nvccache.remote_execution import work
@@ -141,7 +141,7 @@ def test_doctor_names_damaged_cache_files_and_changes_none(cache_dir, damage):
         cache.add_blob(keys.digest_bytes(content), content, compress=content[:1] == b"y")
     Path(cache_dir, "blob-v1", "aa").mkdir(parents=True)
     Path(cache_dir, "blob-v1", "aa", "a" * 64).write_text("of an older version")
-    object_record.add(["/b/a.o"], ObjectRecord("it is the first", "miss"), cache)
+    miss_reason.add_record(["/b/a.o"], ObjectRecord("it is the first", "miss"), cache)
     for path in [path for bucket in store.BUCKETS for path in Path(cache_dir, bucket).glob("*/*")]:
         if damage:
             damage(path)

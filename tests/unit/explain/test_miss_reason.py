@@ -10,7 +10,7 @@ import pytest
 
 from nvccache import config, environment
 from nvccache.commandline import invocation
-from nvccache.explain import object_record
+from nvccache.explain import miss_reason
 from nvccache.explain.miss_reason import Explanation
 from nvccache.files import keys
 from nvccache.files.signatures import UNKNOWN
@@ -161,10 +161,10 @@ def test_records_for_explain_hold_macro_values_only_as_digests_unique_to_each_re
     for name in ("a.o", "b.o"):
         given = case(SECRETS.replace("a.o", name), CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
         record(given, cache)
-        body = cache.find_record(store.OBJECT, object_record.key_of(str(place / name)))
+        body = cache.find_record(store.OBJECT, miss_reason.key_of_object(str(place / name)))
         assert b"KEY" in body
         assert b"s3cret" not in body
-        components = object_record.find(str(place / name), cache).components
+        components = miss_reason.find_record(str(place / name), cache).components
         digests.append({digest for _, digest in dict(components)["argument"]} - {""})
         assert len(digests[-1]) == 4
     assert not digests[0] & digests[1]
@@ -219,10 +219,10 @@ def test_why_a_call_was_not_recorded_is_given_as_the_cause_of_a_miss(place, cach
 def test_explain_finds_a_call_under_each_of_its_objects(place, cache):
     record(case(), cache, "", str(place / "x" / ".." / "b.o"))
     for product in (str(place / "a.o"), str(place / "b.o")):
-        components = dict(object_record.find(product, cache).components)
+        components = dict(miss_reason.find_record(product, cache).components)
         assert components["argument"] == [("-c", ""), ("a.cu", ""), ("-O2", "")]
         assert (components["nvcc"], components["directory"][0]) == ([("nvcc", "")], (str(place), ""))
-    assert object_record.find(str(place / "c.o"), cache) is None
+    assert miss_reason.find_record(str(place / "c.o"), cache) is None
 
 
 def test_an_added_output_option_is_a_cause_of_a_miss_but_another_output_name_is_not(place, cache):

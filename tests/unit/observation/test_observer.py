@@ -13,7 +13,7 @@ import pytest
 
 from nvccache.machine import process
 from nvccache.observation import observer, observer_log
-from nvccache.toolkit import loader
+from nvccache.toolkit import toolchain
 from observed_programs import (
     CAT,
     QUIET,
@@ -82,7 +82,7 @@ def test_relative_paths_are_observed_across_directory_changes(run, program):
     found = complete(run(program, "elsewhere"))
     root = str(run.directory)
     assert found.processes[0].absent == {
-        *(f"{root}/{name}" for name in ("before", "sub", "sub/d", "sub/by-chdir", "by-fchdir")),
+        *(f"{root}/{name}" for name in ("before", "sub", "sub/d", "sub/by-chdir", "by-fchdir"))
     }
     assert found.processes[0].directory == root and found.written == {f"{root}/sub"}
 
@@ -134,7 +134,7 @@ def test_dlopen_still_uses_the_runpath_of_the_calling_program(run, tmp_path, how
 
 
 def test_the_observation_is_incomplete_if_the_loader_was_run_as_a_program(run, program):
-    _, found = run(loader.libraries_of(program, {})[-1], program, "end", "exit")
+    _, found = run(toolchain.libraries_of(program, {})[-1], program, "end", "exit")
     assert found.incomplete.endswith("the program that the dynamic loader runs is unknown")
 
 

@@ -103,15 +103,7 @@ def test_a_stream_on_an_inherited_descriptor_counts_as_reading(run, inherited_de
     assert found.processes[0].uses_descriptor
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "exec 3<&{}",
-        "read -u {} -t 0",
-        "echo >&{}",
-        "exec dash -c ': <&{}'",
-    ],
-)
+@pytest.mark.parametrize("text", ["exec 3<&{}", "read -u {} -t 0", "echo >&{}", "exec dash -c ': <&{}'"])
 def test_using_an_inherited_or_closed_descriptor_is_observed(run, inherited_descriptors, text):
     """One that is open, and one that is not."""
     number, _ = inherited_descriptors

@@ -18,7 +18,7 @@ from nvccache.records import facts
 from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, UnreadableError
 from nvccache.store.store import Store
-from nvccache.toolkit import loader
+from nvccache.toolkit import toolchain
 from observed_stages import (
     DEVICE,
     ENVIRON,
@@ -62,7 +62,7 @@ def test_loaded_libraries_are_recorded_as_inputs(place, monkeypatch):
     cached = place / "ld.so.cache"
     cached.write_bytes(b"libx.so\0/lib/libx.so\0")
     monkeypatch.setattr(facts, "CACHE_OF_LOADER", str(cached))
-    monkeypatch.setattr(loader, "PRELOAD_LIST", f"{place}/preload")
+    monkeypatch.setattr(toolchain, "PRELOAD_LIST", f"{place}/preload")
     made = read_by(place, loading("cc1plus", f"{place}/libx.so"))
     assert kinds(made)["libx.so"] == LIBRARY
     assert made.machine == [(LIBRARIES, f"{cached}:libx.so", made.machine[0][2])]
@@ -77,7 +77,7 @@ def test_loaded_libraries_are_recorded_as_inputs(place, monkeypatch):
 )
 def test_a_library_appearing_earlier_on_the_search_path_is_a_change(place, monkeypatch, appears):
     """Also one beside another library of the program, where run paths lead."""
-    monkeypatch.setattr(loader, "PRELOAD_LIST", f"{place}/preload")
+    monkeypatch.setattr(toolchain, "PRELOAD_LIST", f"{place}/preload")
     for name in ("early", "lib", "own"):
         (place / name).mkdir()
     (place / "own/liby.so").write_text("")

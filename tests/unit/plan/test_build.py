@@ -114,8 +114,7 @@ def test_a_file_of_the_user_named_in_a_command_may_be_an_input():
 
 def test_a_file_named_within_a_word_may_be_an_input():
     found = planned(
-        'fatbinary --create="m.fatbin" "--image3=kind=ptx,sm=80,file=e.ptx"',
-        argv="-fatbin -o m.fatbin e.ptx",
+        'fatbinary --create="m.fatbin" "--image3=kind=ptx,sm=80,file=e.ptx"', argv="-fatbin -o m.fatbin e.ptx"
     )
     assert "e.ptx" in found.stages[0].possible_files
 

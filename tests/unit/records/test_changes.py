@@ -8,16 +8,7 @@ import pytest
 
 from nvccache.records import facts
 from nvccache.records.input_records import InputRecord
-from world import (
-    ARGUMENTS,
-    CHANGES,
-    COVERED,
-    ENVIRON,
-    UNRELATED,
-    differences,
-    everything,
-    holds,
-)
+from world import ARGUMENTS, CHANGES, COVERED, ENVIRON, UNRELATED, differences, everything, holds
 
 
 def changed_environ(variables) -> dict[str, str]:

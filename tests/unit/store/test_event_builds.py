@@ -49,8 +49,7 @@ def test_queries_belong_to_a_build_with_compiles_but_checks_of_cmake_do_not():
 
 
 @pytest.mark.parametrize(
-    ("gaps", "count"),
-    [([], 0), ([0], 1), ([0, 30, 30], 3), ([0, 500, 30], 2), ([0, 30, 500], 1)],
+    ("gaps", "count"), [([], 0), ([0], 1), ([0, 30, 30], 3), ([0, 500, 30], 2), ([0, 30, 500], 1)]
 )
 def test_a_long_pause_without_calls_ends_a_build(gaps, count):
     now, calls = 1000.0, []

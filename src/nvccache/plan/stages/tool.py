@@ -56,11 +56,7 @@ class Grammar:
 
     def use_of(self, option: str) -> tuple[str, str]:
         """How an option's value is used, and the value's role; for example, (WRITES, "ptx")."""
-        for use, roles in (
-            (WRITES, self.writes),
-            (MENTIONS, self.mentions),
-            (NAMES, self.names),
-        ):
+        for use, roles in ((WRITES, self.writes), (MENTIONS, self.mentions), (NAMES, self.names)):
             if option in roles:
                 return use, roles[option]
         return PLAIN, ""

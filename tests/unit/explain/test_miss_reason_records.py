@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from nvccache.explain import object_record
-from nvccache.explain.object_record import ObjectRecord
+from nvccache.explain import miss_reason
+from nvccache.explain.miss_reason import ObjectRecord
 from nvccache.store import store
 
 PRODUCT = "/project/a.o"
@@ -25,21 +25,21 @@ def made() -> ObjectRecord:
 
 
 def test_an_object_record_is_found_under_the_path_of_each_of_its_objects(cache):
-    object_record.add([PRODUCT, "/project/x/../b.o"], made(), cache)
+    miss_reason.add_record([PRODUCT, "/project/x/../b.o"], made(), cache)
     for product in ("/project/./a.o", "/project/b.o"):
-        assert object_record.find(product, cache) == made()
-    assert object_record.find("/project/c.o", cache) is None
+        assert miss_reason.find_record(product, cache) == made()
+    assert miss_reason.find_record("/project/c.o", cache) is None
 
 
 def test_an_object_record_is_readable_only_by_its_owner(cache):
-    object_record.add([PRODUCT], made(), cache)
-    path = cache.path(store.OBJECT, object_record.key_of(PRODUCT))
+    miss_reason.add_record([PRODUCT], made(), cache)
+    path = cache.path(store.OBJECT, miss_reason.key_of_object(PRODUCT))
     assert os.stat(path).st_mode & 0o077 == 0
 
 
 def hidden(text: str, digest_key: str = "key") -> str:
     """The digest that is stored of the value of a macro."""
-    ((_, [(shown, digest)]),) = object_record.stored_form([("argument", (f"-DX={text}",))], digest_key)
+    ((_, [(shown, digest)]),) = miss_reason.stored_form([("argument", (f"-DX={text}",))], digest_key)
     assert shown == "-DX=…"
     return digest
 
@@ -51,5 +51,5 @@ def test_hidden_values_have_digests_that_depend_on_value_and_object():
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b"1", b'["", "", "", "", [1]]'])
 def test_a_malformed_object_record_is_ignored(cache, body):
-    cache.add_record(store.OBJECT, object_record.key_of(PRODUCT), body)
-    assert object_record.find(PRODUCT, cache) is None
+    cache.add_record(store.OBJECT, miss_reason.key_of_object(PRODUCT), body)
+    assert miss_reason.find_record(PRODUCT, cache) is None
