@@ -76,26 +76,28 @@ def write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def write_new(path: str, content: bytes, mode: int) -> None:
-    """Create a file and write its content; remove it if that fails.
+def write_atomically(path: str, prefix: str, content: bytes, mode: int) -> None:
+    """Write a file under a temporary name, which begins with `prefix`, and rename it.
 
     If `mode` lets others write, the file gets exactly this mode; otherwise, the umask applies.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, mode)
-    try:
+    temporary = prefix + os.urandom(16).hex()
+    try:  # a signal may raise an exception when the file exists, but `open` has not returned yet
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, mode)
         try:
             if mode & WRITABLE_BY_OTHERS:
                 os.fchmod(descriptor, mode)
             write_all(descriptor, content)
         finally:
             os.close(descriptor)
+        os.rename(temporary, path)
     except BaseException:
-        remove(path)
+        remove(temporary)
         raise
 
 
 def make_folder(path: str, mode: int) -> None:
-    """Create a folder if it is missing. `mode` is as for `write_new`; an inherited setgid bit stays set."""
+    """Create a folder if it is missing. `mode` is as above; an inherited setgid bit stays set."""
     try:
         os.mkdir(path, mode)
     except FileExistsError:

@@ -48,13 +48,7 @@ class SharedDirectory(Service):
                 untrusted.make_folder(folder, 0o777 & mode)
                 if os.path.islink(folder):
                     raise OSError(errno.ELOOP, "a folder in the path is a symbolic link")
-            temporary = f"{folder}/.new-{os.urandom(16).hex()}"
-            untrusted.write_new(temporary, content, 0o666 & mode)
-            try:
-                os.rename(temporary, f"{folder}/{last}")
-            except BaseException:
-                untrusted.remove(temporary)
-                raise
+            untrusted.write_atomically(f"{folder}/{last}", f"{folder}/.new-", content, 0o666 & mode)
         except OSError as error:
             raise _fault(error) from None
 

@@ -119,21 +119,11 @@ class Directory:
 
     def write(self, path: str, content: bytes, mode: int = 0o666) -> None:
         """Write a file atomically, replacing any older one."""
-        temporary, full = self._full(f"{TEMPORARY}/{os.urandom(16).hex()}", make=True), self._full(path)
-        try:
-            untrusted.write_new(temporary, content, mode & self._mode)
-        except FileNotFoundError:
+        full, prefix = self._full(path, make=True), f"{self.path}/{TEMPORARY}/"
+        if not (os.path.isdir(os.path.dirname(full)) and os.path.isdir(prefix)):
+            self._make_folder(os.path.dirname(path))
             self._make_folder(TEMPORARY)
-            untrusted.write_new(temporary, content, mode & self._mode)
-        try:
-            try:
-                os.rename(temporary, full)
-            except FileNotFoundError:
-                self._make_folder(os.path.dirname(path))
-                os.rename(temporary, full)
-        except BaseException:
-            untrusted.remove(temporary)
-            raise
+        untrusted.write_atomically(full, prefix, content, mode & self._mode)
 
     def exists(self, path: str) -> bool:
         """Whether a file exists and can be opened for reading; raises nothing."""
@@ -221,9 +211,7 @@ def _is_free(folder: str) -> bool:
 
 def _add_tag(folder: str, mode: int) -> None:
     """Write the tag into a directory, even if another call does so at the same time. Raises OSError."""
-    fresh = f"{folder}/{_NEW_TAG_PREFIX}{os.urandom(8).hex()}"
-    untrusted.write_new(fresh, TAG, mode)
-    os.rename(fresh, f"{folder}/{TAG_NAME}")
+    untrusted.write_atomically(f"{folder}/{TAG_NAME}", f"{folder}/{_NEW_TAG_PREFIX}", TAG, mode)
 
 
 def is_private(path: str) -> bool:

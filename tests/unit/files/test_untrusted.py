@@ -42,18 +42,22 @@ def test_a_file_longer_than_its_reported_size_is_not_digested():
 def test_only_files_that_others_may_write_ignore_the_umask(tmp_path, mode, umask, expected):
     before = os.umask(umask)
     try:
-        untrusted.write_new(str(tmp_path / "a"), b"content", mode)
+        untrusted.write_atomically(str(tmp_path / "a"), str(tmp_path / "new-"), b"content", mode)
     finally:
         os.umask(before)
     assert (tmp_path / "a").stat().st_mode & 0o777 == expected
     assert (tmp_path / "a").read_bytes() == b"content"
 
 
-def test_a_new_file_that_cannot_be_written_is_removed(tmp_path, monkeypatch):
-    def fail(descriptor, content):
-        raise OSError
+@pytest.mark.parametrize("function", ["open", "write"])  # a signal may come while it is opened
+def test_nothing_remains_of_a_file_that_cannot_be_written(tmp_path, monkeypatch, function):
+    do = getattr(os, function)
 
-    monkeypatch.setattr(os, "write", fail)
-    with pytest.raises(OSError):
-        untrusted.write_new(str(tmp_path / "a"), b"content", 0o600)
-    assert not (tmp_path / "a").exists()
+    def fail(*arguments):
+        do(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(KeyboardInterrupt):
+        untrusted.write_atomically(str(tmp_path / "a"), str(tmp_path / "new-"), b"content", 0o600)
+    assert not [*tmp_path.glob("a"), *tmp_path.glob("new-*")]
