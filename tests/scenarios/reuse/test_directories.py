@@ -136,6 +136,32 @@ def test_copies_of_a_unit_in_one_checkout_can_be_linked_together(workspace: Work
     assert "host_compile" in compile_in(workspace, "one/q/b", *line, **base).compiled()
 
 
+# Names of the directory `one/b`. gcc searches a directory once, so nothing is looked up there by these names.
+ALIASES = {
+    "another relative name": ("-I../b", ""),
+    "a link": ("-I{top}/link", ""),
+    "another name, with a base directory": ("-I../b", "{top}"),
+    "a name with dots": ("-I{top}/two/../one/b", ""),
+}
+
+
+@pytest.mark.by_default("another relative name", "a link")
+@pytest.mark.parametrize("case", ALIASES)
+def test_a_directory_with_two_names_here_is_another_one_elsewhere(workspace: Workspace, case: str) -> None:
+    top = str(workspace.directory)
+    option, base = (word.replace("{top}", top) for word in ALIASES[case])
+    workspace.write("a.cu", "#include <g.h>\nint x = VALUE;\n")
+    workspace.write("inc/g.h", "#define VALUE 1\n")
+    workspace.write("two/unrelated.h", "")
+    (workspace.directory / "link").symlink_to("one/b")
+    time.sleep(OLD_ENOUGH)
+    words = (f"{top}/a.cu", "-I.", option, f"-I{top}/inc")
+    assert compile_in(workspace, "one/b", *words, NVCCACHE_BASE_DIR=base).outcome == "miss"
+    workspace.write("one/b/g.h", "#define VALUE 2\n")
+    time.sleep(OLD_ENOUGH)
+    assert "host_compile" in compile_in(workspace, "one/c", *words, NVCCACHE_BASE_DIR=base).ran()
+
+
 # A unit, options, what becomes of it in another checkout, and in another directory of that.
 ABSOLUTE = {
     "plain": (PLAIN, (), "partial_hit", "direct_hit"),
