@@ -26,7 +26,7 @@ LIBRARIES = {"blake3", "blake3.blake3", "xxhash", "xxhash._xxhash", "xxhash.vers
 OURS = """
     call_end commandline commandline.host_options commandline.invocation commandline.options
     commandline.tokens
-    config environment files files.keys files.presence files.signatures files.untrusted
+    config environment files files.comments files.keys files.presence files.signatures files.untrusted
     outcomes real_nvcc records records.direct records.facts records.input_records
     records.levels records.output_names records.products records.record records.replay records.replay_layout
     shim store store.directory store.event_line store.sections store.store
@@ -91,13 +91,14 @@ CHANGES = {
     "nothing": lambda directory: None,
     "touched": lambda directory: [(directory / name).touch() for name in ("a.cu", "x.h")],
     "checked out again": check_out_again,
+    "commented": lambda directory: (directory / "x.h").write_text("#pragma once  // one\n"),
 }
 
 
-@pytest.mark.by_default("touched", "checked out again", smoke={"nothing": "replay"})
+@pytest.mark.by_default("touched", "checked out again", "commented", smoke={"nothing": "replay"})
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_replay_imports_no_python_modules(workspace, compiled, change):
-    """Also of files that are other ones, but have their content."""
+    """Also of other files with the same content, and of sources with other comments."""
     CHANGES[change](workspace.directory)
     assert not modules_of_call(workspace, compiled, "direct_hit")
 

@@ -54,7 +54,6 @@ STEPS = (
     Step("branch switched and back", edit=checkouts.TOUCH),
     Step("second build directory", build="another-build"),
     Step("other checkout", checkouts.SECOND),
-    Step("other checkout with base directory", checkouts.THIRD, is_based=True),
     Step("comment reworded", edit=checkouts.REWORD),
     Step("comment line inserted", edit=checkouts.INSERT),
     Step("host edit", edit=checkouts.HOST),
@@ -62,6 +61,8 @@ STEPS = (
     Step("broken", edit=checkouts.BREAK),  # host code of one source that no tool compiles
     Step("architecture dropped", architectures="fewer"),
     Step("architecture added", architectures="more"),
+    # At the end, as the first checkout's calls are then recorded with the setting.
+    Step("other checkout with base directory", checkouts.THIRD, is_based=True),
 )
 QUICK = (COLD, "again", "comment reworded", "host edit")
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from nvccache import environment, real_nvcc
-from nvccache.files import signatures
+from nvccache.files import comments, signatures
 from nvccache.records import products, replay, replay_layout
 from nvccache.store import directory, event_line, store
 
@@ -72,6 +72,7 @@ def _names() -> list[str]:
         "BOOT": signatures.BOOT,
     }
     numbers = {
+        "LARGEST_CODE": comments.LARGEST,
         "LARGEST_RECORD": store.LARGEST_RECORD,
         "BLOB_SUMMED_FROM": store.SUMMED_FROM,
         "BLOB_TAIL": store.TAIL,
@@ -87,10 +88,7 @@ def _names() -> list[str]:
 
 
 def _tables() -> list[str]:
-    tables = {
-        "VARIABLES_OF_CALL": replay.OF_CALL,
-        "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
-    }
+    tables = {"VARIABLES_OF_CALL": replay.OF_CALL, "IGNORED_VARIABLES": sorted(environment.OF_OTHERS)}
     return [_table(name, texts) for name, texts in tables.items()]
 
 

@@ -9,6 +9,7 @@
    products.c   writing products
    event.c      the call's line in the event log
    same.c       whether environment, files and machine are unchanged
+   comments.c   the checksum of a source without comments
    cache.c      the cache directory: tag, files, record
    call.c       the call as typed, and the cache that it uses
    text.c       names, lists of words, small files
@@ -89,6 +90,9 @@ int is_same_environment(const struct record *record);
 int is_same_reader(const struct record *record);
 int are_same_files(struct record *record);
 int is_same_machine(const struct record *record);
+
+/* comments.c */
+int sum_of_code(char *text, size_t size, unsigned char *sum);
 
 /* cache.c */
 int open_cache(const char *path);

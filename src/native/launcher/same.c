@@ -148,27 +148,55 @@ static void sign_again(struct record *record, struct replay_signature *recorded,
     record->is_touched = 1;
 }
 
-/* Whether a touched file has its recorded content. Python handles links, and files that change while they are read. */
+/* Whether another file of the record has this size. */
+static int is_size_of_another(const struct record *record, const struct replay_file *recorded, uint64_t size)
+{
+    uint32_t count;
+    const struct replay_file *files = section(record, IN_FILES, &count);
+
+    for (uint32_t index = 0; index < count; index++)
+        if (files + index != recorded && files[index].signature.size == size)
+            return 1;
+    return 0;
+}
+
+/* Whether a file's content is as recorded, or differs only in comments that do not matter. Python compares a file that
+   may have become equal to another, since `#pragma once` skips equal files. */
+static int is_same_content(const struct record *record, struct replay_file *recorded, void *content, uint64_t size)
+{
+    unsigned char sum[SUM], code[SUM];
+
+    sum_of(content, size, sum);
+    if (memcmp(sum, recorded->sum, SUM) == 0)
+        return size == recorded->signature.size;
+    if (is_size_of_another(record, recorded, size) || !sum_of_code(content, size, code) ||
+        memcmp(code, recorded->code, SUM) != 0)
+        return 0;
+    memcpy(recorded->sum, sum, SUM);
+    recorded->signature.size = size;
+    return 1;
+}
+
+/* Whether a touched file has its recorded content or code. Python handles links, and files that change while they are
+   read. */
 static int has_same_content(struct record *record, int directory, const char *path, struct replay_file *recorded)
 {
     static const unsigned char none[SUM];
     struct stat before, after;
-    unsigned char sum[SUM];
     void *content = NULL;
     int is_same, file = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
     if (file < 0)
         return 0;
     if (memcmp(recorded->sum, none, SUM) != 0 && fstat(file, &before) == 0 && S_ISREG(before.st_mode) &&
-        (uint64_t)before.st_size == recorded->signature.size)
-        content = content_of(file, recorded->signature.size);
-    if (content)
-        sum_of(content, recorded->signature.size, sum);
-    is_same = content && memcmp(sum, recorded->sum, SUM) == 0 && fstat(file, &after) == 0;
+        ((uint64_t)before.st_size == recorded->signature.size || before.st_size <= LARGEST_CODE))
+        content = content_of(file, (uint64_t)before.st_size);
+    is_same = content && fstat(file, &after) == 0;
     if (is_same) {
         struct replay_signature signature = signature_of(&before);
 
-        is_same = has_signature(&after, &signature);
+        is_same = has_signature(&after, &signature) &&
+                  is_same_content(record, recorded, content, (uint64_t)before.st_size);
     }
     if (is_same)
         sign_again(record, &recorded->signature, &after);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay17"
+#define REPLAY_MAGIC "replay18"
 #define SUM 16
 #define SUMMED_AFTER 24 /* bytes of a record */
 
@@ -44,10 +44,11 @@ _Static_assert(sizeof(struct replay_signature) == 40, "a gap");
 struct replay_file {
     struct replay_signature signature;
     unsigned char sum[16];
+    unsigned char code[16];
     uint32_t name;
     uint32_t directory;
 };
-_Static_assert(sizeof(struct replay_file) == 64, "a gap");
+_Static_assert(sizeof(struct replay_file) == 80, "a gap");
 
 struct replay_folder {
     struct replay_signature signature;
@@ -72,7 +73,7 @@ struct replay_product {
 };
 _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
-#define REPLAY_BUCKET "replay-v20"
+#define REPLAY_BUCKET "replay-v21"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
@@ -81,6 +82,7 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define LOG "calls-v12.log"
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
+#define LARGEST_CODE 262144
 #define LARGEST_RECORD 67108864
 #define BLOB_SUMMED_FROM 2097152
 #define BLOB_TAIL 98

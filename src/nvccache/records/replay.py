@@ -2,7 +2,7 @@
 
 A replay record is written after a compile or a direct hit. If the same call comes again and no input has
 changed, the launcher (launcher/replay.c) restores the outputs after one stat per input. If a source was
-touched or written again, the launcher compares its content. replay_layout.py describes the format.
+touched or written again, the launcher compares its content or code. replay_layout.py describes the format.
 
 The launcher looks for a record before it starts Python. The name of the record is a checksum of `block_of`:
 argv, some environment variables, and the working and cache directories. The launcher passes this name to
@@ -165,7 +165,7 @@ class _Checks:
             zip(input_record.files, input_record.signatures, strict=True)
         )
         self._files.update(zip(input_record.caches, input_record.cache_signatures, strict=True))
-        self._sums: dict[str, bytes] = {}  # of sources
+        self._sums: dict[str, tuple[bytes, bytes]] = {}  # of sources: of the content, and of the code
         self._folders = list(
             zip(input_record.directories, input_record.directory_signatures, input_record.names, strict=True)
         )
@@ -221,23 +221,24 @@ class _Checks:
         Headers of the system and of the toolkit get no checksums. Sources whose dates matter get none either,
         so that the launcher starts Python if they are touched.
         """
-        from nvccache.files import keys
+        from nvccache.files import comments, keys
 
         given = self._input_record
         toolkits = [f"{os.path.dirname(os.path.dirname(path))}/" for path in (nvcc, os.path.realpath(nvcc))]
         dated = {os.path.abspath(path) for path, _ in given.dates}
         sources = [
-            (signature[3], path, signature)
+            (signature[3], path, kind, signature)
             for path, kind, signature in zip(given.files, given.kinds, given.signatures, strict=True)
             if kind in (SOURCE, CODE) and not path.startswith((*_OF_SYSTEM, *toolkits))
         ]
         left = _MOST_SUMMED
-        for _, path, signature in sorted(sources, reverse=True):
+        for _, path, kind, signature in sorted(sources, reverse=True):
             if signature[2] > left or os.path.abspath(path) in dated:
                 continue
             content = _content_of(path, signature)
             if content is not None:
-                self._sums[path] = keys.sum_bytes(content)
+                code = keys.sum_bytes(comments.without_comments(content)) if kind == CODE else b""
+                self._sums[path] = keys.sum_bytes(content), code
                 left -= len(content)
 
     def _add_file(self, path: str) -> bool:
@@ -260,7 +261,7 @@ class _Checks:
         files = []
         for directory, name, found, path in paths:
             at = directories.setdefault(directory, len(directories))
-            files.append(FORMATS["file"].pack(*found, self._sums.get(path, b""), add(name), at))
+            files.append(FORMATS["file"].pack(*found, *self._sums.get(path, (b"", b"")), add(name), at))
         folders, names = [], []
         for path, found, looked_up in self._folders:
             folders.append(FORMATS["folder"].pack(*found, add(path), len(looked_up)))

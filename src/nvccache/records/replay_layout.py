@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay17"
+MAGIC = b"replay18"
 SUM = 16  # bytes of XXH3 in canonical form
 SUMMED_FROM = len(MAGIC) + SUM
 # Fields of the structures, in an order that needs no padding: a name, and a format code of `struct`.
@@ -59,6 +59,7 @@ SIGNED = "".join(code for _, code in SIGNATURE)
 FILE = (
     ("signature", SIGNED),
     ("sum", f"{SUM}s"),  # checksum of the content, for use if the signature has changed; zeros if unknown
+    ("code", f"{SUM}s"),  # checksum without comments; zeros if comments matter
     ("name", "I"),  # string
     ("directory", "I"),  # index
 )

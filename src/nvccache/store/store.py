@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v20/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
+      replay-v21/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
       record-v9/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output that a caller may request, uncompressed so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v9", "memo-v1", "replay-v20", "object-v11"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v9", "memo-v1", "replay-v21", "object-v11"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"

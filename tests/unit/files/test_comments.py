@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 import subprocess
+from ctypes import CDLL, c_size_t, create_string_buffer
+from pathlib import Path
 
 import pytest
 
+from installations import NATIVE
+from nvccache.files import keys
 from nvccache.files.comments import without_comments
 
 SAME = {
@@ -50,6 +54,12 @@ OTHER = {
     "what -Wbidi-chars warns of": ("int a; // one\n", "int a; // \u202e\n"),
     "what silences a warning": ("f(); /* fall through */\n", "f(); /* and on */\n"),
 }
+# fmt: off
+SOUP = ["/*", "*/", "//", '"', "'", "\\", "\\\n", "\n", "x", "*", "/", " ", "<", "#", 'R"(', ')"', "??/\n",
+        "// c\n", "\r"]
+MORE_SOUP = [b"// Lint", b"/* Fall", b"\\U", b"\\n{", b"\0", b"\f", b'R\\\n"', b"%:", b"?", b"\xd8\xa7",
+             b"\xf0\x9f\x98\x80", b"\xed\x9f\xbf", b"\xed\xa0\x80", b"\xe0\x9f\xbf", b"\xf4\x90\x80\x80"]
+# fmt: on
 
 
 def test_a_comment_with_invalid_utf_8_is_not_left_out_of_the_code() -> None:
@@ -70,36 +80,29 @@ def test_sources_that_may_differ_by_more_have_different_code(before: str, after:
 def test_text_with_equal_code_is_equal_to_the_preprocessor() -> None:
     """Random soup of all that could be read as the begin or end of a comment."""
     chance = random.Random(20261129)
-    words = [
-        "/*",
-        "*/",
-        "//",
-        '"',
-        "'",
-        "\\",
-        "\\\n",
-        "\n",
-        "x",
-        "*",
-        "/",
-        " ",
-        "<",
-        "#",
-        'R"(',
-        ')"',
-        "??/\n",
-        "// c\n",
-        "\r",
-    ]
     compared = 0
     while compared < 150:
-        soup = [chance.choice(words) for _ in range(chance.randint(3, 20))]
+        soup = [chance.choice(SOUP) for _ in range(chance.randint(3, 20))]
         other = list(soup)
-        other[chance.randrange(len(other))] += chance.choice(words)
+        other[chance.randrange(len(other))] += chance.choice(SOUP)
         before, after = "".join(soup), "".join(other)
         if before != after and without_comments(before.encode()) == without_comments(after.encode()):
             assert _preprocessed(before) == _preprocessed(after), (before, after)
             compared += 1
+
+
+def test_the_launcher_leaves_out_the_same_comments(tmp_path: Path) -> None:
+    sources = [NATIVE / "launcher" / name for name in ("comments.c", "xxh3.c")]
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "library", *sources], check=True)
+    function, found = CDLL(str(tmp_path / "library")).sum_of_code, create_string_buffer(16)
+    texts = [text.encode() for pair in (*SAME.values(), *OTHER.values()) for text in pair]
+    chance = random.Random(20261130)
+    more = [*map(str.encode, SOUP), *MORE_SOUP]
+    for _ in range(20_000):
+        texts.append(b"".join(chance.choices(more, k=chance.randint(1, 20))))
+    for text in texts:
+        assert function(create_string_buffer(text), c_size_t(len(text)), found)
+        assert found.raw == keys.sum_bytes(without_comments(text)), text
 
 
 def _preprocessed(text: str) -> tuple[bytes, int]:

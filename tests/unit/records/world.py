@@ -14,9 +14,9 @@ from pathlib import Path
 
 from answering import Answering
 from nvccache import environment
-from nvccache.files import keys, presence, signatures
+from nvccache.files import comments, keys, presence, signatures
 from nvccache.records import input_records
-from nvccache.records.input_records import LIBRARIES, SOURCE, InputRecord
+from nvccache.records.input_records import CODE, LIBRARIES, PROGRAM, SOURCE, InputRecord
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.store import event_line
@@ -36,13 +36,14 @@ def make(place: Path) -> Path:
     place.mkdir()
     for name in (
         *("a.cu", "late/a.h", "early/other.h", "listed/b.h", "listed/tool", "parts/one", "caches"),
-        *("out/keep", "compiler/nvcc", "tool"),
+        *("out/keep", "compiler/nvcc", "tool", "b.h"),
     ):
         (place / name).parent.mkdir(exist_ok=True)
         # Not a script, which the launcher would run.
         (place / name).write_text("\x7fELF" if name == "compiler/nvcc" else name)
     for name in ("listed/tool", "compiler/nvcc", "tool"):
         (place / name).chmod(0o755)
+    (place / "b.h").write_text("int b; // one")
     (place / "listed/folder").mkdir()
     (place / "listed/loop").symlink_to("loop")
     (place / "listed/same").symlink_to("../early")
@@ -53,8 +54,8 @@ def make(place: Path) -> Path:
 def everything(signed: bool = True) -> InputRecord:
     """An input record with something in each field; `listed` has no signature, others only if `signed`."""
     made = InputRecord()
-    made.files, made.kinds = ["a.cu", "late/a.h", "link", "tool"], SOURCE * 3 + input_records.PROGRAM
-    made.digests = [keys.digest_file(path) for path in made.files]
+    made.files, made.kinds = ["a.cu", "late/a.h", "link", "tool", "b.h"], f"{SOURCE * 3}{PROGRAM}{CODE}"
+    made.digests = [*map(keys.digest_file, made.files[:-1]), comments.digest_of_code("b.h")]
     made.directories = ["early", "late", "listed"]
     made.names = [["-a.h"], ["+a.h", "-libm.so.6"], ["!loop", "+b.h", "-a.h", "-sub", "dfolder", "xtool"]]
     known = {
@@ -162,6 +163,8 @@ CHANGES = {
     "gone": _files(lambda: os.unlink("a.cu"), ("gone", "a.cu")),
     "a directory instead": _files(lambda: (os.unlink("a.cu"), os.mkdir("a.cu")), ("changed", "a.cu")),
     "a FIFO instead": _files(lambda: (os.unlink("a.cu"), os.mkfifo("a.cu")), ("changed", "a.cu")),
+    "code before a comment": _files(lambda: write("b.h", "int c; // one"), ("changed", "b.h")),
+    "a comment that makes a file as large as another": _files(lambda: write("b.h", "int b;//")),
     "a link to the same": _files(
         lambda: (os.rename("a.cu", "copy"), os.symlink("copy", "a.cu")), ("moved", "a.cu")
     ),
@@ -174,9 +177,7 @@ CHANGES = {
     ),
     "a date": Change("dates", lambda: os.utime("late/a.h", (1, 1)), [("redated", "late/a.h")]),
     "a link elsewhere": Change(
-        "links",
-        lambda: relink("link", "a.cu"),
-        [("changed", "link"), ("moved", "link")],
+        "links", lambda: relink("link", "a.cu"), [("changed", "link"), ("moved", "link")]
     ),
     "a name in a directory with a signature": Change(
         "directories", lambda: write("early/a.h"), [("appeared", "early/a.h")]
@@ -234,6 +235,7 @@ CHANGES = {
 # What leaves all as it was, or is what nothing depends on.
 UNRELATED = {
     "a source is touched": Change("", lambda: os.utime("a.cu")),
+    "a comment is reworded": Change("", lambda: write("b.h", "int b; // two words")),
     "it is written again": Change("", lambda: write("a.cu", "a.cu")),
     "it is replaced by the same": Change("", lambda: (write("copy", "a.cu"), os.rename("copy", "a.cu"))),
     "it may be read by fewer": Change("", lambda: os.chmod("a.cu", 0o400)),
