@@ -193,9 +193,9 @@ def _reason_to_bypass(typed: str, nvcc: str, config: Config, environ: dict[str, 
 def _staged_compile(request: Request, began: float) -> int:
     from nvccache.machine import process
 
-    process.raise_on_stop_signals()
     try:
         try:
+            process.raise_on_stop_signals()
             return _compile_request(request, began)
         finally:
             process.restore_stop_signals()

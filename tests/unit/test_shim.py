@@ -66,6 +66,16 @@ def test_signals_end_the_process_even_in_a_finalizer_but_errors_do_not(act, expe
     assert expected[2] or not done.stderr
 
 
+def test_a_signal_that_comes_while_handlers_are_set_ends_the_call(monkeypatch):
+    def interrupted():
+        raise process.Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(process, "raise_on_stop_signals", interrupted)
+    monkeypatch.setattr(process, "die_of", sys.exit)
+    with pytest.raises(SystemExit, match=str(int(signal.SIGTERM))):
+        shim._staged_compile(None, 0.0)
+
+
 @pytest.fixture(autouse=True)
 def restored(monkeypatch):
     """What a process changes of itself."""
