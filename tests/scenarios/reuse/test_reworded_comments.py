@@ -90,6 +90,16 @@ def test_a_reworded_comment_is_a_miss_if_a_message_or_an_output_shows_comments(
     assert rebuild(workspace, "-c", "a.cu", *more).outcome != "direct_hit"
 
 
+def test_an_added_comment_is_noticed_in_c90_where_gcc_warns_of_it(workspace: Workspace) -> None:
+    """Options of `-Xcompiler` follow nvcc's own `-x c++`."""
+    source = "__global__ void kernel(int *x) { *x = 1; }"
+    put(workspace, {"a.cu": source + "\n", "cuda_runtime.h": "#define __global__ __attribute__((global))\n"})
+    line = ("-ptx", "a.cu", "-Xcompiler", "-x,c,-std=gnu89,-pedantic")
+    rebuild(workspace, *line)
+    put(workspace, {"a.cu": source + " // one\n"})
+    assert rebuild(workspace, *line).outcome != "direct_hit"
+
+
 @pytest.mark.parametrize("search", ["-I", "-isystem"])
 def test_headers_that_become_equal_count_as_changed(workspace: Workspace, search: str) -> None:
     put(workspace, COPIES)
