@@ -58,9 +58,9 @@ def change_inputs(cache: Path, change: Callable[[list[bytes]], None]) -> None:
     for key, body in bodies.items():
         made = []
         for name, inputs, result in entries_in(body):
-            parts = sections.unpack("inputs-12", inputs)
+            parts = sections.unpack("inputs-13", inputs)
             change(parts)
-            made.append((name, sections.pack("inputs-12", parts), result))
+            made.append((name, sections.pack("inputs-13", parts), result))
         kept.add_record(store.RECORD, key, body_of(made))
 
 

@@ -87,6 +87,11 @@ _HARMLESS = (
 _HARMLESS_TO_COMPILERS = rf"{_HARMLESS}|/dev/u?random|/proc/meminfo|{_SELF}/(?!environ)[\w-]+"
 
 
+# Options of gcc and clang, and variables that they read, which name directories with headers.
+_INCLUDE_OPTIONS = ("-I", "-iquote", "-isystem", "-idirafter")
+_INCLUDE_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+
+
 def _name(process: Process) -> str:
     return os.path.basename(process.program)
 
@@ -179,6 +184,20 @@ def reads_null_input(process: Process) -> bool:
     except OSError:
         return False
     return status.st_rdev == nothing.st_rdev and (status.st_dev, status.st_ino) in process.inputs
+
+
+def include_paths(process: Process, environ: Mapping[str, str]) -> list[str]:
+    """The directories in which options and variables let a compiler search headers, as they are named."""
+    following = [*process.arguments[1:], ""]
+    paths = [
+        argument.removeprefix(option) or value
+        for argument, value in zip(process.arguments, following, strict=False)
+        for option in _INCLUDE_OPTIONS
+        if argument.startswith(option)
+    ]
+    for name in _INCLUDE_VARIABLES:
+        paths += [path or "." for path in environ[name].split(":")] if name in environ else []
+    return list(dict.fromkeys(paths))
 
 
 def _volatile_query(process: Process) -> str:

@@ -16,7 +16,7 @@ from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
 from nvccache.observation import judge
 from nvccache.observation.looked_up import CHANGED_MEANWHILE, CallNames, UnchangedFiles
-from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, OTHER, Process, for_all
+from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, HOST, OTHER, Process, for_all
 from nvccache.observation.observer_log import Observation
 from nvccache.records import facts
 from nvccache.records.facts import FACTS, CurrentState
@@ -209,6 +209,14 @@ class _StageInputs:
         self._call.add_facts(record, self._facts_needed(), self._subject)
         self._call.add_variables(record, self._variables(), self._subject.environ)
         self._add_lookups(record)
+        # Where absolute paths lead does not depend on the working directory.
+        searched = [
+            judge.include_paths(process, self._subject.environ)
+            for process in self._processes
+            if process.kind == HOST
+        ]
+        followed = filter(lambda paths: not all(path.startswith("/") for path in paths), searched)
+        record.include_paths = sorted(set(map(facts.which_are_one, followed)))
         if any(judge.reads_null_input(process) for process in self._processes):
             record.links.append((_STANDARD_INPUT, os.devnull))
         return record

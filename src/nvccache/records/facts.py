@@ -8,6 +8,7 @@ of FACTS or, if it is about the machine, a topic; then record it where stages ar
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -26,7 +27,7 @@ from nvccache.files.presence import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from nvccache.files.signatures import Signature
@@ -154,6 +155,26 @@ def _plain(rows: list[str], read: InputRecord, now: CurrentState) -> Iterator[Di
     return (Difference("moved", path) for path in rows if now.is_link(path))
 
 
+def _include_paths(rows: list[str], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
+    for row in rows:
+        paths = [line.partition(" ")[2] for line in row.split("\n")]
+        if which_are_one(paths) != row:
+            yield Difference("searched", ", ".join(paths))
+
+
+def which_are_one(paths: Iterable[str]) -> str:
+    """A line for each path, with the number of the first path that leads to the same directory."""
+    first: dict[str | tuple[int, int], int] = {}
+    lines = []
+    for index, path in enumerate(paths):
+        identity: str | tuple[int, int] = path
+        with contextlib.suppress(OSError, ValueError):
+            status = os.stat(path)
+            identity = status.st_dev, status.st_ino
+        lines.append(f"{first.setdefault(identity, index)} {path}")
+    return "\n".join(lines)
+
+
 def _listings(rows: list[tuple[str, str]], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     return (Difference("relisted", path) for path, digest in rows if digest_of_listing(path) != digest)
 
@@ -215,6 +236,8 @@ FACTS = (
     # (path, resolved path, which may be relative to the working directory)
     Fact("plain", 1, _plain, _MOVED_CLAUSE),
     # a directory that is not a symbolic link
+    Fact("include_paths", 1, _include_paths, {"searched": "other directories are the same among {}"}),
+    # lines of `which_are_one`: gcc searches a directory once, even if options name it several times
     Fact("dates", 2, _dates, {"redated": "the date of {} changed"}),
     # (path, its date and size, its whole status, or which copy of it has the same date)
     Fact("machine", 3, _machine, _MACHINE_CLAUSES),

@@ -55,7 +55,7 @@ def _decode_names(section: bytes) -> list[list[str]]:
 
 _FACTS = tuple(fact.name for fact in FACTS)
 _RECORD = sections.Schema(
-    "inputs-12",
+    "inputs-13",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
@@ -223,33 +223,16 @@ def follows_directory(input_record: InputRecord) -> bool:
     dated_or_listed = (path for path, _ in (*input_record.dates, *input_record.listings))
     if any(map(_is_relative, (*input_record.files, *dated_or_listed))):
         return True
-    places = relative_places(input_record)
-    return not places or names_any_in(places, input_record)
+    return names_any_in(relative_places(input_record), input_record)
 
 
 def relative_places(input_record: InputRecord) -> set[str]:
-    """The real paths of all directories, links and other names that the command found by relative paths.
-
-    Empty if two relative names lead to one directory, such as `x` and `../b/x` in `b`. gcc looks up nothing
-    in the second one, which is another directory in other places.
-    """
-    folders = [".", *input_record.plain, *map(os.path.dirname, filter(_is_relative, input_record.files))]
-    folders += _found(input_record, FOLDER)
-    names: dict[str, str] = {}
-    for path in filter(_is_relative, folders):
-        name = os.path.normpath(path)
-        if names.setdefault(os.path.realpath(path), name) != name:
-            return set()
-    others = _found(input_record, EXECUTABLE, PRESENT, UNREACHABLE) + [path for path, _ in input_record.links]
-    return {*names, *(os.path.realpath(path) for path in others if _is_relative(path))}
-
-
-def _found(input_record: InputRecord, *states: str) -> list[str]:
-    """The paths that were looked up and have one of these states."""
-    looked_up = zip(input_record.directories, input_record.names, strict=True)
-    return [
-        os.path.join(place, name[1:]) for place, names in looked_up for name in names if name[0] in states
-    ]
+    """The real paths of all directories, links and other names that the command found by relative paths."""
+    folders = [".", *input_record.plain, *(path for path, _ in input_record.links)]
+    folders += map(os.path.dirname, filter(_is_relative, input_record.files))
+    for directory, names in zip(input_record.directories, input_record.names, strict=True):
+        folders += [os.path.join(directory, name[1:]) for name in names if name[0] != ABSENT]
+    return {os.path.realpath(path) for path in folders if _is_relative(path)}
 
 
 def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Iterable[str] = ()) -> bool:
@@ -260,18 +243,12 @@ def names_any_in(places: Iterable[str], input_record: InputRecord, searched: Ite
     """
     within, excepted = tuple({f"{place}/" for place in places}), set(searched)
     names = zip(input_record.directories, input_record.names, strict=True)
-    # The working directory's own path does not count, since shells look up $PWD.
-    own = [f"{path}/" for path in (os.getcwd(), os.environ.get("PWD", ""))]
+    own = os.getcwd() + "/"  # the working directory's own path does not count, since shells look up $PWD
     looked_in = [
         directory
         for directory, looked_up in names
         if directory not in excepted
-        and any(not own[0].startswith(f"{os.path.join(directory, name[1:])}/") for name in looked_up)
-    ]
-    # gcc looks up nothing in a directory that it has searched by another name.
-    found = [path for path in _found(input_record, FOLDER) if os.path.isabs(path)]
-    looked_in += [
-        os.path.realpath(path) for path in found if not any(at.startswith(f"{path}/") for at in own)
+        and any(not own.startswith(f"{os.path.join(directory, name[1:])}/") for name in looked_up)
     ]
     files = zip(input_record.files, input_record.kinds, strict=True)
     read = [path for path, kind in files if kind != PROGRAM or os.path.dirname(path) not in excepted]

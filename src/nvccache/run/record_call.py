@@ -254,9 +254,8 @@ def _root_of_checkout(call: Compile, inputs: InputRecord) -> str:
     """
     if not call.checkout:
         return ""
-    places = input_records.relative_places(inputs)
     # If a relative name leads out of the checkout, a directory further up is the root.
-    root = os.path.commonpath([call.checkout, *places]) if places else ""
+    root = os.path.commonpath([call.checkout, *input_records.relative_places(inputs)])
     searched = call.environ.get("PATH", "").split(":")
     return "" if len(root) < 2 or input_records.names_any_in([root], inputs, searched) else root
 

@@ -3,10 +3,10 @@
     $NVCCACHE_DIR/
       CACHEDIR.TAG
       replay-v21/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
-      record-v9/ab/<key>         observed inputs of a call or stage, and its result (record.py)
+      record-v10/ab/<key>        observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output that a caller may request, uncompressed so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
-      private-v1/ab/<key>        output of a dry run, or the command that an nvcc script starts; never sent
+      private-v2/ab/<key>        output of a dry run, or the command that an nvcc script starts; never sent
       memo-v1/ab/<key>           what can be computed again, such as the digests of programs
       object-v11/ab/<key>        how an object was last compiled without a replay, for `nvccache explain`
       journal/                   see events.py
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v9", "memo-v1", "replay-v21", "object-v11"
-PRIVATE = "private-v1"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v10", "memo-v1", "replay-v21", "object-v11"
+PRIVATE = "private-v2"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
 # Files that only their user can read, because they contain command lines or values of environment variables.

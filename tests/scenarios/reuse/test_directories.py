@@ -142,6 +142,7 @@ ALIASES = {
     "a link": ("-I{top}/link", ""),
     "another name, with a base directory": ("-I../b", "{top}"),
     "a name with dots": ("-I{top}/two/../one/b", ""),
+    "its path": ("-I{top}/one/b", ""),
 }
 
 
@@ -160,6 +161,18 @@ def test_a_directory_with_two_names_here_is_another_one_elsewhere(workspace: Wor
     workspace.write("one/b/g.h", "#define VALUE 2\n")
     time.sleep(OLD_ENOUGH)
     assert "host_compile" in compile_in(workspace, "one/c", *words, NVCCACHE_BASE_DIR=base).ran()
+
+
+def test_two_directories_here_are_one_elsewhere(workspace: Workspace) -> None:
+    """gcc drops `-I.` in `two/b`, where it is a system directory, too."""
+    top = str(workspace.directory)
+    workspace.write("a.cu", "#include <g.h>\nint x = VALUE;\n")
+    for place, value in {"one/b": 1, "two/b": 1, "inc": 2}.items():
+        workspace.write(f"{place}/g.h", f"#define VALUE {value}\n")
+    time.sleep(OLD_ENOUGH)
+    words = (f"{top}/a.cu", "-I.", f"-I{top}/inc", "-isystem", "../../two/b")
+    assert compile_in(workspace, "one/b", *words, NVCCACHE_BASE_DIR=top).outcome == "miss"
+    assert "host_compile" in compile_in(workspace, "two/b", *words, NVCCACHE_BASE_DIR=top).ran()
 
 
 # A unit, options, what becomes of it in another checkout, and in another directory of that.

@@ -46,7 +46,7 @@ def test_a_change_is_noticed_by_the_launcher(recorded, place, name):
     (record,) = recorded.records()
     time.sleep(0.02)
     change.do()
-    is_asked_of_python = change.component in ("listings", "machine")
+    is_asked_of_python = change.component in ("include_paths", "listings", "machine")
     assert recorded.ask(ARGUMENTS, **change.variables).is_answer == is_asked_of_python
     assert record.exists(), "it may hold again"
     for directory in ("out", "elsewhere"):

@@ -15,7 +15,7 @@ from pathlib import Path
 from answering import Answering
 from nvccache import environment
 from nvccache.files import comments, keys, presence, signatures
-from nvccache.records import input_records
+from nvccache.records import facts, input_records
 from nvccache.records.input_records import CODE, LIBRARIES, PROGRAM, SOURCE, InputRecord
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
@@ -66,6 +66,7 @@ def everything(signed: bool = True) -> InputRecord:
     made.directory_signatures = [known["early"], known["late"], signatures.UNKNOWN]
     made.links = [("link", os.path.realpath("link"))]
     made.plain = ["parts"]
+    made.include_paths = [facts.which_are_one(["listed/same", "early", "parts"])]
     made.listings = [("parts", presence.digest_of_listing("parts"))]
     made.dates = [("late/a.h", presence.date_and_size("late/a.h"))]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
@@ -194,6 +195,11 @@ CHANGES = {
         lambda: (os.unlink("listed/loop"), write("listed/loop")), ("changed", "listed/loop")
     ),
     "a plain directory becomes a link": Change("plain", lambda: become_link("parts"), [("moved", "parts")]),
+    "a directory with another second name": Change(
+        "include_paths",
+        lambda: (os.unlink("listed/same"), os.symlink("../parts", "listed/same")),
+        [("searched", "listed/same, early, parts")],
+    ),
     "a name in what was listed": Change("listings", lambda: write("parts/new"), [("relisted", "parts")]),
     "another value": _variables("ASKED", ASKED="2"),
     "no value": _variables("ASKED", ASKED=None),
