@@ -8,7 +8,6 @@ of FACTS or, if it is about the machine, a topic; then record it where stages ar
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import time
@@ -167,10 +166,11 @@ def which_are_one(paths: Iterable[str]) -> str:
     first: dict[str | tuple[int, int], int] = {}
     lines = []
     for index, path in enumerate(paths):
-        identity: str | tuple[int, int] = path
-        with contextlib.suppress(OSError, ValueError):
+        try:
             status = os.stat(path)
-            identity = status.st_dev, status.st_ino
+            identity: str | tuple[int, int] = (status.st_dev, status.st_ino)
+        except (OSError, ValueError):
+            identity = path
         lines.append(f"{first.setdefault(identity, index)} {path}")
     return "\n".join(lines)
 
