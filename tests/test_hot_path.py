@@ -27,7 +27,7 @@ OURS = """
     call_end commandline commandline.host_options commandline.invocation commandline.options
     commandline.tokens
     config environment files files.comments files.keys files.presence files.signatures files.untrusted
-    outcomes real_nvcc records records.direct records.facts records.input_records
+    outcomes real_nvcc records records.call_key records.facts records.input_records
     records.levels records.output_names records.products records.record records.replay records.replay_layout
     shim store store.directory store.event_line store.sections store.store
 """

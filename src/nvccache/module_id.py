@@ -44,6 +44,19 @@ def compose(source_path: str, source_name: str, outputs: Sequence[str], text: st
     return b"_%08x_%d_%s_%s" % (zlib.crc32(os.fsencode(source_path)), len(name), name, rest.encode())
 
 
+def compose_for(
+    plan: Plan, stage: Stage, cwd: str, checkout: str, has_absolute_inputs: bool, text: str
+) -> bytes:
+    """The id of a stage's TU, as described above. Without a base directory, `checkout` is empty."""
+    name = stage.name("source name")
+    source = os.path.join(cwd, stage.name("source path") or name)  # CUDA 11.2 passes only a name
+    start = checkout or "/"
+    if has_absolute_inputs if checkout else os.path.isabs(name):
+        start = cwd
+    outputs = [os.path.relpath(path, start) for path in sorted(products_of(plan, stage))]
+    return compose(os.path.relpath(source, checkout) if checkout else source, name, outputs, text)
+
+
 def file_of(stage: Stage) -> str:
     """The intermediate from which a stage reads an id, or empty."""
     return stage.name("module id")

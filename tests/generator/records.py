@@ -13,7 +13,7 @@ from generator import dry_runs
 from generator.claims import WRITING, Case, Site, products_of
 from nvccache import config
 from nvccache.plan.model import OPAQUE
-from nvccache.records import direct
+from nvccache.records import call_key
 from nvccache.records.input_records import InputRecord
 from nvccache.records.levels import Request
 from nvccache.records.products import Answer
@@ -49,8 +49,8 @@ class Records:
         request.invocation = case.call
         commands = self._commands(case)
         found: list[str] = []
-        for scope in (direct.SAME_DIRECTORY, direct.SAME_OUTPUTS):
-            key = direct.make_lookup_key(request, scope).key
+        for scope in (call_key.SAME_DIRECTORY, call_key.SAME_OUTPUTS):
+            key = call_key.make_lookup_key(request, scope).key
             other, known = self._cases.setdefault(key, (case, commands))
             if other is not case and other.line.arguments != case.line.arguments:
                 self.shared += 1
@@ -84,10 +84,10 @@ class Records:
             given.dependency_file, given.rule = step.path, b""
         source = other.call.inputs[0]
         listed = [(source, False)] if given.rule is not None else []
-        result = direct.result_of(given, listed, one.call)
+        result = call_key.result_of(given, listed, one.call)
         if result is None:
             return
-        answer = direct.answer_of(Entry(LookupKey(""), InputRecord(), result), other.call)
+        answer = call_key.answer_of(Entry(LookupKey(""), InputRecord(), result), other.call)
         if answer is None:
             return
         products = tuple(path for path, _, _ in answer.products)

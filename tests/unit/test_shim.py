@@ -13,6 +13,7 @@ import sys
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -67,10 +68,8 @@ def test_signals_end_the_process_even_in_a_finalizer_but_errors_do_not(act, expe
 
 
 def test_a_signal_that_comes_while_handlers_are_set_ends_the_call(monkeypatch):
-    def interrupted():
-        raise process.Interrupted(signal.SIGTERM)
-
-    monkeypatch.setattr(process, "raise_on_stop_signals", interrupted)
+    stop = process.Interrupted(signal.SIGTERM)
+    monkeypatch.setattr(process, "raise_on_stop_signals", Mock(side_effect=stop))
     monkeypatch.setattr(process, "die_of", sys.exit)
     with pytest.raises(SystemExit, match=str(int(signal.SIGTERM))):
         shim._staged_compile(None, 0.0)

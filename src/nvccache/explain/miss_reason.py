@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from nvccache import log, outcomes
 from nvccache.commandline import tokens
 from nvccache.files import keys
-from nvccache.records import direct, record
+from nvccache.records import call_key, record
 from nvccache.records.facts import CurrentState
 from nvccache.records.levels import Request
 from nvccache.run.call import Report
@@ -157,12 +157,12 @@ class Explanation:
         if causes:
             return causes
         key = base.record_name.partition("/")[0]
-        lookup_keys = direct.make_lookup_keys(request)
+        lookup_keys = call_key.make_lookup_keys(request)
         return [_LOST if any(key == each.key for each in lookup_keys) else _OTHER_KEY]
 
     def _components(self, digest_key: str) -> list[Component]:
         """The components of the key under which the call is recorded for this directory, without secrets."""
-        components = direct.components_of(self._request, direct.SAME_DIRECTORY)
+        components = call_key.components_of(self._request, call_key.SAME_DIRECTORY)
         return stored_form(components, digest_key)
 
 

@@ -59,9 +59,9 @@ def answer(request: Request) -> Answer | Bypass | None:
 
 def prefetch(request: Request, cache: TieredStore) -> None:
     """Start to fetch the remote records that `answer_from_remotes` will look up."""
-    from nvccache.records import direct
+    from nvccache.records import call_key
 
-    cache.prefetch_records(each.key for each in direct.make_lookup_keys(request))
+    cache.prefetch_records(each.key for each in call_key.make_lookup_keys(request))
 
 
 def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
@@ -74,11 +74,11 @@ def _answer_parsed(
     request: Request, cache: Store, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> Answer | Bypass | None:
     """Restore the products of a valid record; None if there is no such record, or a product was evicted."""
-    from nvccache.records import direct, record
+    from nvccache.records import call_key, record
     from nvccache.records.facts import CurrentState
 
     now = request.now = CurrentState(request.environ, request.now)
-    found = direct.find(request, cache, now, remote_records)
+    found = call_key.find(request, cache, now, remote_records)
     if not found:
         return None
     entry, answer = found

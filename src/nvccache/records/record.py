@@ -11,8 +11,8 @@ signatures, the user who could read the files, and `Result.basis`. They are remo
 and ignored when one is received.
 
 An action has several front keys, which differ in how widely a result is shared. The key of the most widely
-shared result is tried first (direct.py for calls, find_stage.py for stages). Direct hits load this module, so
-it is part of the hot path.
+shared result is tried first (call_key.py for calls, find_stage.py for stages). Direct hits load this module,
+so it is part of the hot path.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Result:
     def __init__(
         self, outputs: Iterable[tuple[str, str]] = (), stdout: bytes = b"", stderr: bytes = b""
     ) -> None:
-        self.outputs = list(outputs)  # (role, digest); direct.py says what the roles of a call are
+        self.outputs = list(outputs)  # (role, digest); call_key.py says what the roles of a call are
         self.stdout, self.stderr = stdout, stderr
         self.seconds = 0.0  # run time of the action's tools
         self.cpu = 0.0  # CPU time of the action's tools in seconds; 0 if unknown
@@ -74,7 +74,7 @@ class LookupKey:
 
     def __init__(self, key: str, scope: str = "") -> None:
         self.key = key
-        self.scope = scope  # how widely results are shared: a constant of direct.py or find_stage.py
+        self.scope = scope  # how widely results are shared: a constant of call_key.py or find_stage.py
 
 
 class Entry:

@@ -45,7 +45,7 @@ class Compile:
 
     Unless an option makes line numbers matter, stages may at first use results that were made from text with
     other line numbers. If a diagnostic appears, or a wrapper asks for debug information, line numbers matter
-    after all (attempt.py).
+    after all (deliver.py).
     """
 
     def __init__(
@@ -109,17 +109,10 @@ class Compile:
         self.ignores_lines = self.ignores_lines and PLACES not in self.wrapper_effects
 
     def _compose_id(self, stage: Stage) -> bytes:
-        name = stage.name("source name")
-        source = os.path.join(self.cwd, stage.name("source path") or name)  # CUDA 11.2 passes only a name
-        start = self.checkout or "/"
-        if self.request.invocation.has_absolute_inputs if self.checkout else os.path.isabs(name):
-            start = self.cwd
-        outputs = [os.path.relpath(path, start) for path in sorted(module_id.products_of(self.plan, stage))]
-        if self.checkout:
-            source = os.path.relpath(source, self.checkout)
         first = module_id.first_pass_of(self.plan, stage)
         text = self.intermediates.meaning_of(first.outputs[0].path) if first else ""
-        return module_id.compose(source, name, outputs, text)
+        is_absolute = self.request.invocation.has_absolute_inputs
+        return module_id.compose_for(self.plan, stage, self.cwd, self.checkout, is_absolute, text)
 
     def _id_in(self, path: str) -> bytes:
         """The module id that an intermediate may define; empty if it defines none."""

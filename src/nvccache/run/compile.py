@@ -12,7 +12,7 @@ from nvccache.observation.observer import Watch
 from nvccache.plan import build
 from nvccache.records import levels, tiered_store
 from nvccache.records.tiered_store import TieredStore
-from nvccache.run import attempt, record_call, wrappers
+from nvccache.run import deliver, record_call, wrappers
 from nvccache.run.call import Compile, Report
 from nvccache.run.dry_runs import DryRun
 from nvccache.run.run_stage import LostResultError
@@ -111,7 +111,7 @@ def _compile(
         if explaining:
             explaining.begin(request, products, cache)
 
-    report = attempt.run_stages(call, call_slots, meanwhile)
+    report = deliver.run_stages(call, call_slots, meanwhile)
     report.product = next(iter(products), "")
     if not report.leave_to_nvcc and report.status == 0:
         record_call.record_compile(call, dry_run, report)

@@ -11,7 +11,7 @@ import os
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
-from nvccache.records import direct, output_names
+from nvccache.records import call_key, output_names
 from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import UnreadableError
 from nvccache.records.products import Answer
@@ -92,5 +92,5 @@ def _record(
     answer.products = [(name, keys.digest_bytes(content), False)]
     answer.sources = list(request.invocation.inputs)
     cache.add_blob(answer.products[0][1], content, compress=False)
-    lookup_key = direct.make_lookup_key(request, direct.SAME_DIRECTORY)
+    lookup_key = call_key.make_lookup_key(request, call_key.SAME_DIRECTORY)
     record_call.store(request, lookup_key, input_record, answer, (), cache, since_ns, report)

@@ -18,7 +18,7 @@ from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
 from nvccache.plan.stages import tool_of
-from nvccache.records import direct, input_records, products, record, replay
+from nvccache.records import call_key, input_records, products, record, replay
 from nvccache.records.input_records import CODE, SOURCE, InputRecord, UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, Result
@@ -68,12 +68,12 @@ def record_compile(call: Compile, dry_run: DryRun, report: Report) -> None:
     entered = lists[0] if lists else []
     answer = _answer(call, entered, report)
     scope = _scope(call, answer, inputs)
-    if not scope.startswith(direct.SAME_DIRECTORY):
+    if not scope.startswith(call_key.SAME_DIRECTORY):
         input_records.forget_parents_of(call.cwd, inputs)
     listed = [(os.fsdecode(name), is_system) for name, is_system in entered]
-    if scope.startswith(direct.BELOW_BASE):
+    if scope.startswith(call_key.BELOW_BASE):
         inputs.links = _links_in_any_checkout(call.checkout, inputs.links)
-    lookup_key = direct.make_lookup_key(request, scope)
+    lookup_key = call_key.make_lookup_key(request, scope)
     store(request, lookup_key, inputs, answer, listed, call.store, call.since_ns, report)
 
 
@@ -204,11 +204,11 @@ def _answer(call: Compile, entered: list[tuple[bytes, bool]], report: Report) ->
 
 
 def _scope(call: Compile, answer: Answer, inputs: InputRecord) -> str:
-    """How widely a call's record may be shared: one of the scopes of direct.py."""
+    """How widely a call's record may be shared: one of the scopes of call_key.py."""
     stages = call.plan.stages
     # A wrapper may choose options by any path in the call, and the keys of wider scopes lack some paths.
     if any(stage.wrapper == ANY_WRAPPER for stage in stages):
-        return direct.SAME_DIRECTORY + direct.SAME_OUTPUTS
+        return call_key.SAME_DIRECTORY + call_key.SAME_OUTPUTS
     printed = answer.result.stderr + answer.result.stdout
     is_bound = (
         call.contains_id
@@ -218,32 +218,32 @@ def _scope(call: Compile, answer: Answer, inputs: InputRecord) -> str:
             for stage in stages
         )
     )
-    return _directories(call, answer, inputs) + (direct.SAME_OUTPUTS if is_bound else "")
+    return _directories(call, answer, inputs) + (call_key.SAME_OUTPUTS if is_bound else "")
 
 
 def _directories(call: Compile, answer: Answer, inputs: InputRecord) -> str:
     """The part of a scope that says in which working directories the record is valid."""
     if wrappers.PLACES in call.wrapper_effects:
-        return direct.SAME_DIRECTORY
+        return call_key.SAME_DIRECTORY
     pwd = call.environ.get("PWD", call.cwd)
     naming = [each for each in call.plan.stages if each.tool.names_directory(each.argv, call.cwd, pwd)]
     if not all(find_stage.is_free_of_directory(call, each) for each in naming):
-        return direct.SAME_DIRECTORY
+        return call_key.SAME_DIRECTORY
     outputs = [out for stage in call.plan.stages for out in stage.outputs if out.destination]
     texts = [run_stage.content_of(call, output) for output in outputs]
     texts += [answer.result.stdout, answer.result.stderr]
     if any(map(elf.hides_text, texts)):
-        return direct.SAME_DIRECTORY
+        return call_key.SAME_DIRECTORY
     root = _root_of_checkout(call, inputs)
     if not naming and root and not any(os.fsencode(root) in text for text in texts):
-        return direct.BELOW_BASE
+        return call_key.BELOW_BASE
     # The same argv has the same result in every directory, unless the result contains the name of the
     # directory or depends on it.
     has_relative_id = call.contains_id and bool(call.checkout)
     shows_directory = has_relative_id or any(os.fsencode(call.cwd) in text for text in texts)
     if shows_directory or input_records.follows_directory(inputs):
-        return direct.SAME_DIRECTORY
-    return direct.ANY_DIRECTORY
+        return call_key.SAME_DIRECTORY
+    return call_key.ANY_DIRECTORY
 
 
 def _root_of_checkout(call: Compile, inputs: InputRecord) -> str:
@@ -280,10 +280,10 @@ def store(
 ) -> None:
     """Record the inputs and the answer of a call that began at `since_ns`, for direct hits and for replays.
 
-    `listed` has the files that the dependency file lists, as in direct.result_of.
+    `listed` has the files that the dependency file lists, as in call_key.result_of.
     """
     inputs.cache_signatures = [signatures.signature_of(path) or signatures.UNKNOWN for path in inputs.caches]
-    result = direct.result_of(answer, listed, request.invocation)
+    result = call_key.result_of(answer, listed, request.invocation)
     if result is None:
         report.reason_against_record = "the command line does not determine the names of the outputs"
         return

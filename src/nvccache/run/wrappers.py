@@ -9,7 +9,7 @@ from the compiler's argv in the observer's log. Effects seen in a run are stored
                 that ran in another directory, or because the wrapper itself looked at an intermediate
 
 A pass runs before the compile and shows what to expect from the wrapper. But only the run of the compile
-shows how its result may be used (attempt.py, publish_stage.py).
+shows how its result may be used (deliver.py, publish_stage.py).
 
 The path of an object can affect the result: files such as coverage notes are written next to the object, the
 object may contain paths, and a script may choose options by the path. Therefore

@@ -14,7 +14,7 @@ from nvccache.explain import miss_reason
 from nvccache.explain.miss_reason import Explanation
 from nvccache.files import keys
 from nvccache.files.signatures import UNKNOWN
-from nvccache.records import direct, input_records
+from nvccache.records import call_key, input_records
 from nvccache.records import record as records
 from nvccache.records.input_records import InputRecord
 from nvccache.records.levels import Request
@@ -66,7 +66,7 @@ def record(given: Request, cache: Store, reason_against_record: str = "", *furth
     report = Report()
     report.reason_against_record = reason_against_record
     if not reason_against_record:
-        lookup_key = direct.make_lookup_key(given, direct.SAME_DIRECTORY)
+        lookup_key = call_key.make_lookup_key(given, call_key.SAME_DIRECTORY)
         report.record = records.Entry(lookup_key, made, records.Result())
         records.add([report.record], cache, time.time_ns())
     begun(given, cache, *further).end(report)
@@ -190,9 +190,9 @@ def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch
     below_base = case()
     below_base.checkout = str(place)
     assert cause_of(below_base, cache) == ["`NVCCACHE_BASE_DIR` was set"]
-    monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "0" * 64))
+    monkeypatch.setattr(call_key, "keys", SimpleNamespace(key_of=lambda *_: "0" * 64))
     record(case(), cache)
-    monkeypatch.setattr(direct, "keys", SimpleNamespace(key_of=lambda *_: "1" * 64))
+    monkeypatch.setattr(call_key, "keys", SimpleNamespace(key_of=lambda *_: "1" * 64))
     assert cause_of(case(), cache) == ["the cache key changed, but it is not recorded which part of the key"]
 
 

@@ -12,7 +12,7 @@ from answering import Answering
 from nvccache import config
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.files import keys, signatures
-from nvccache.records import direct, levels, record, replay
+from nvccache.records import call_key, levels, record, replay
 from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.levels import Request
 from nvccache.records.products import Answer
@@ -46,10 +46,11 @@ def keep(cache: Store, argv: Sequence[str], basis: Sequence[str] = ()) -> Entry:
     request.invocation = call
     given = Answer(Result())
     given.products = [(argv[-1], keys.digest_bytes(OBJECT), not call.is_query)]
-    result = direct.result_of(given, [], call)
+    result = call_key.result_of(given, [], call)
     assert result
     result.basis = list(basis)
-    entry = Entry(direct.make_lookup_key(request, direct.SAME_DIRECTORY), input_record_of_source(), result)
+    key = call_key.make_lookup_key(request, call_key.SAME_DIRECTORY)
+    entry = Entry(key, input_record_of_source(), result)
     record.add([entry], cache, time.time_ns())
     return entry
 

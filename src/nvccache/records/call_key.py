@@ -1,4 +1,4 @@
-"""Direct hits: finds the record of a call by its parsed arguments.
+"""The key of a call, made from its parsed arguments, by which direct hits find its record.
 
 A direct hit is possible even if files were touched or outputs have other names. The key of a call
 consists of its parsed arguments, without those that only name outputs. A record is valid in one of these

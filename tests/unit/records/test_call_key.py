@@ -11,8 +11,8 @@ from nvccache import config, environment
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys
-from nvccache.records import direct, output_names
-from nvccache.records.direct import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
+from nvccache.records import call_key, output_names
+from nvccache.records.call_key import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
 from nvccache.records.input_records import InputRecord
 from nvccache.records.levels import Request
 from nvccache.records.output_names import Outputs
@@ -40,13 +40,13 @@ def given(product: str, dependency_file: str = "") -> Answer:
 
 
 def result_of(answer: Answer, line: str) -> Result | None:
-    return direct.result_of(answer, LISTED if answer.rule is not None else [], parse(line))
+    return call_key.result_of(answer, LISTED if answer.rule is not None else [], parse(line))
 
 
 def answer_of(result: Result | None, line: str) -> Answer | None:
     """The answer of a call with this result stored."""
     assert result
-    return direct.answer_of(Entry(LookupKey("key"), InputRecord(), result), parse(line))
+    return call_key.answer_of(Entry(LookupKey("key"), InputRecord(), result), parse(line))
 
 
 def written(answer: Answer | None) -> list[str]:
@@ -178,7 +178,7 @@ def request_of(line: str, nvcc: str = "nvcc", checkout: str = "", **environ: str
 
 
 def key(line: str, scope: str = SAME_DIRECTORY, nvcc: str = "nvcc", checkout: str = "", **environ) -> str:
-    return direct.make_lookup_key(request_of(line, nvcc, checkout, **environ), scope).key
+    return call_key.make_lookup_key(request_of(line, nvcc, checkout, **environ), scope).key
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_pwd_is_in_the_call_keys_of_the_same_directory_scope_only():
 
 def test_keys_shared_between_checkouts_are_tried_first_and_only_below_a_base_directory():
     scopes = [
-        [each.scope for each in direct.make_lookup_keys(request_of("-c a.cu", checkout=checkout))]
+        [each.scope for each in call_key.make_lookup_keys(request_of("-c a.cu", checkout=checkout))]
         for checkout in ("/base/one", "")
     ]
     others = [ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS]
