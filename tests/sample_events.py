@@ -16,8 +16,3 @@ def event(
     for name, value in fields.items():
         setattr(made, name, value)
     return made
-
-
-def stages_of(found: Event) -> list[tuple[str, bool, float]]:
-    """The stages of an event in the short form that `event` takes."""
-    return [(stage.kind, stage.is_hit, stage.seconds) for stage in found.stages]

@@ -187,7 +187,10 @@ def reads_null_input(process: Process) -> bool:
 
 
 def include_paths(process: Process, environ: Mapping[str, str]) -> list[str]:
-    """The directories in which options and variables let a compiler search headers, as they are named."""
+    """The directories in which a compiler may search headers: those that it was given, and all that it found.
+
+    The working directory and those above it may be found for other reasons, so they count only if given.
+    """
     following = [*process.arguments[1:], ""]
     paths = [
         argument.removeprefix(option) or value
@@ -197,6 +200,9 @@ def include_paths(process: Process, environ: Mapping[str, str]) -> list[str]:
     ]
     for name in _INCLUDE_VARIABLES:
         paths += [path or "." for path in environ[name].split(":")] if name in environ else []
+    own = [f"{path}/" for path in (os.getcwd(), environ.get("PWD", ""))]
+    found = sorted(path for path, mode in process.found.items() if stat.S_ISDIR(mode))
+    paths += [path for path in found if not any(each.startswith(f"{path}/") for each in own)]
     return list(dict.fromkeys(paths))
 
 

@@ -18,8 +18,6 @@ from workspaces import Workspace
 pytestmark = pytest.mark.light_by_default
 HEADER = {"h.h": "#ifndef X\n#define X 0\n#endif\n#define VALUE X\n"}
 TWO = {"one/h.h": value(1), "two/h.h": value(2)}
-# `explain` knows no values of macros, which may be secrets.
-ANOTHER_VALUE = "the value of `-DX` changed"
 SMOKE = pytest.mark.smoke("direct hit")
 UNKNOWN = "a variable that no tool knows"
 CASES = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import Made, by_cache, check_like_plain
+from scenarios.support.both_ways import Made, both_ways, by_cache, check_like_plain
 from scenarios.support.toolkits import HOST_COMPILER, HOST_OPTIONS
 from workspaces import Workspace
 
@@ -163,16 +163,24 @@ def test_a_directory_with_two_names_here_is_another_one_elsewhere(workspace: Wor
     assert "host_compile" in compile_in(workspace, "one/c", *words, NVCCACHE_BASE_DIR=base).ran()
 
 
-def test_two_directories_here_are_one_elsewhere(workspace: Workspace) -> None:
-    """gcc drops `-I.` in `two/b`, where it is a system directory, too."""
+@pytest.mark.parametrize("more", ["-isystem ../../two/b", "-Xcompiler -iprefix,../../two/,-iwithprefix,b"])
+def test_two_directories_here_are_one_elsewhere(workspace: Workspace, more: str) -> None:
     top = str(workspace.directory)
     workspace.write("a.cu", "#include <g.h>\nint x = VALUE;\n")
     for place, value in {"one/b": 1, "two/b": 1, "inc": 2}.items():
         workspace.write(f"{place}/g.h", f"#define VALUE {value}\n")
     time.sleep(OLD_ENOUGH)
-    words = (f"{top}/a.cu", "-I.", f"-I{top}/inc", "-isystem", "../../two/b")
+    words = (f"{top}/a.cu", "-I.", f"-I{top}/inc", *more.split())
     assert compile_in(workspace, "one/b", *words, NVCCACHE_BASE_DIR=top).outcome == "miss"
     assert "host_compile" in compile_in(workspace, "two/b", *words, NVCCACHE_BASE_DIR=top).ran()
+
+
+def test_nvcc_runs_if_a_wrapper_leaves_the_directory_of_relative_paths(workspace: Workspace) -> None:
+    top = str(workspace.directory)
+    workspace.write("sub/cc", f'#!/bin/sh\ncd sub; exec {HOST_COMPILER} "$@"\n').chmod(0o755)
+    workspace.write("a.cu", "__global__ void kernel() {}\n")
+    line = ("-ptx", f"{top}/a.cu", "-o", f"{top}/a.ptx", "-ccbin", f"{top}/sub/cc")
+    assert both_ways(workspace, *line, NVCCACHE_BASE_DIR=top).outcome == "bypass"
 
 
 # A unit, options, what becomes of it in another checkout, and in another directory of that.

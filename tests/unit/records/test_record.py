@@ -33,7 +33,6 @@ from sample_entries import (
 
 DIGEST = keys.digest_bytes(b"an object")
 KIND = "record-1"
-RESULT_KIND = "result-2"
 
 
 @pytest.fixture
