@@ -156,9 +156,11 @@ def _plain(rows: list[str], read: InputRecord, now: CurrentState) -> Iterator[Di
 
 def _include_paths(rows: list[str], read: InputRecord, now: CurrentState) -> Iterator[Difference]:
     for row in rows:
-        paths = [line.partition(" ")[2] for line in row.split("\n")]
-        if which_are_one(paths) != row:
-            yield Difference("searched", ", ".join(paths))
+        lines = row.split("\n")
+        paths = [line.partition(" ")[2] for line in lines]
+        for path, line, is_now in zip(paths, lines, which_are_one(paths).split("\n"), strict=True):
+            if line != is_now:
+                yield Difference("searched", path)
 
 
 def which_are_one(paths: Iterable[str]) -> str:
@@ -236,7 +238,7 @@ FACTS = (
     # (path, resolved path, which may be relative to the working directory)
     Fact("plain", 1, _plain, _MOVED_CLAUSE),
     # a directory that is not a symbolic link
-    Fact("include_paths", 1, _include_paths, {"searched": "other directories are the same among {}"}),
+    Fact("include_paths", 1, _include_paths, {"searched": "{} is another directory among the include paths"}),
     # lines of `which_are_one`: gcc searches a directory once, even if options name it several times
     Fact("dates", 2, _dates, {"redated": "the date of {} changed"}),
     # (path, its date and size, its whole status, or which copy of it has the same date)
