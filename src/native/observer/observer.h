@@ -11,6 +11,7 @@
    input.c      use of the standard input and other inherited descriptors
    programs.c   starting other programs
    questions.c  queries of variables, the clock and the machine
+   memory.c     huge pages for memory that a tool maps
    raw.c        syscall(2) and other calls that would bypass the wrappers
    real.c       finding the functions of the C library that are wrapped */
 

@@ -1,4 +1,4 @@
-"""Explanations: the clause that names what differs from the last compile of the same object."""
+"""Explanations: the clause that names what differs from the last compile of an object, and object records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from nvccache import config, environment
 from nvccache.commandline import invocation
 from nvccache.explain import miss_reason
-from nvccache.explain.miss_reason import Explanation
+from nvccache.explain.miss_reason import Explanation, ObjectRecord
 from nvccache.files import keys
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records import call_key, input_records
@@ -25,6 +25,8 @@ from nvccache.store.store import Store
 FIRST = "no earlier compile is recorded"
 LOST = "the earlier result is no longer in the cache"
 LINE = "-c a.cu -O2 -o a.o"
+PRODUCT = "/project/a.o"
+COMPONENTS = [("argument", [("-O2", ""), ("-DN=…", "0" * 64)]), ("nvcc", [("nvcc", "")])]
 ASKED = ("CPATH", "LANG", "SECRET")
 
 
@@ -239,3 +241,42 @@ def test_a_miss_is_compared_with_the_last_compile_of_the_same_object(place, cach
     write("a.cu", "int changed;\n")
     assert cause_of(case("-c a.cu -O2 -o a.o"), cache) == ["`-O2` replaced `-O3`", "`a.cu` changed"]
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == ["no earlier compile is recorded"]
+
+
+def object_record() -> ObjectRecord:
+    return ObjectRecord(
+        digest_key="ab" * 16,
+        record_name="c" * 64,
+        scope="placed",
+        reason_against_record="`\udcff` uses `__TIME__`",
+        components=COMPONENTS,
+    )
+
+
+def test_an_object_record_is_found_under_the_path_of_each_of_its_objects(cache):
+    miss_reason.add_record([PRODUCT, "/project/x/../b.o"], object_record(), cache)
+    for product in ("/project/./a.o", "/project/b.o"):
+        assert miss_reason.find_record(product, cache) == object_record()
+    assert miss_reason.find_record("/project/c.o", cache) is None
+
+
+def test_an_object_record_is_readable_only_by_its_owner(cache):
+    miss_reason.add_record([PRODUCT], object_record(), cache)
+    assert not os.stat(cache.path(store.OBJECT, miss_reason.key_of_object(PRODUCT))).st_mode & 0o077
+
+
+def hidden(text: str, digest_key: str = "key") -> str:
+    """The digest that is stored of the value of a macro."""
+    ((_, [(shown, digest)]),) = miss_reason.stored_form([("argument", (f"-DX={text}",))], digest_key)
+    assert shown == "-DX=…"
+    return digest
+
+
+def test_hidden_values_have_digests_that_depend_on_value_and_object():
+    assert len({hidden(text, key) for key in ("a", "b") for text in ("x", "y", "\udcff")}) == 6
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b"1", b'["", "", "", "", [1]]'])
+def test_a_malformed_object_record_is_ignored(cache, body):
+    cache.add_record(store.OBJECT, miss_reason.key_of_object(PRODUCT), body)
+    assert miss_reason.find_record(PRODUCT, cache) is None
