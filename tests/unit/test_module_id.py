@@ -24,17 +24,7 @@ def compose(source: str = "/p/a.cu", outputs: tuple[str, ...] = ("a.o",), text: 
 def test_the_first_part_of_a_module_id_is_nvccs(nvcc: str, tmp_path: Path) -> None:
     source = tmp_path / "two-part näme.cu"
     source.write_text(KERNEL)
-    argv = [
-        nvcc,
-        *HOST_OPTIONS,
-        "-cubin",
-        str(source),
-        "-keep",
-        "-keep-dir",
-        str(tmp_path),
-        "-o",
-        str(tmp_path / "out"),
-    ]
+    argv = [nvcc, *HOST_OPTIONS, "-cubin", source, "-keep", "-keep-dir", tmp_path, "-o", tmp_path / "out"]
     subprocess.run(argv, cwd=tmp_path, check=True)
     (written,) = tmp_path.glob("*.module_id")
     head = compose(str(source))[: -module_id._REST_DIGITS]
@@ -56,6 +46,18 @@ def test_stages_that_read_a_module_id_contribute_to_the_object_of_their_source(o
 
 def test_the_module_id_of_a_linked_source_has_the_name_of_the_link() -> None:
     assert module_id.compose("/p/a.cu", "dir/link.cu", (), "")[9:].startswith(b"_7_link_cu_")
+
+
+def test_copies_of_a_source_share_a_module_id_below_a_base_if_their_texts_are_equal(tmp_path, monkeypatch):
+    def compose_in(checkout: str, base: bool = True, text: str = "text") -> bytes:
+        (tmp_path / checkout).mkdir(exist_ok=True)
+        monkeypatch.chdir(place := tmp_path / checkout)
+        plan = planned(*(line.replace("/p/", f"{place}/") for line in PIPELINE))
+        stage = next(stage for stage in plan.stages if module_id.file_of(stage))
+        return module_id.compose_for(plan, stage, str(place), str(place) if base else "", False, text)
+
+    assert compose_in("a") == compose_in("b") != compose_in("b", text="other")
+    assert compose_in("a", base=False) != compose_in("b", base=False)
 
 
 def test_tools_never_generate_the_module_id_and_no_key_holds_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 import pytest
 
@@ -224,6 +225,14 @@ def test_options_such_as_march_native_make_the_machine_an_input(argv, expected):
 def test_an_assembler_that_reads_pwd_depends_on_the_working_directory(program):
     assert topics(process(program, variables=["PWD"])) == {facts.DIRECTORY}
     assert topics(process(program)) == set()
+
+
+def test_include_paths_are_those_given_found_or_in_variables_but_not_the_working_directory(monkeypatch):
+    monkeypatch.chdir("/usr/lib")
+    found = dict.fromkeys(("/usr", "/usr/lib", "/opt"), stat.S_IFDIR) | {"/etc/passwd": stat.S_IFREG}
+    one = process("cc1plus", "-I", "a", "-isystem/b", "-c", found=found)
+    paths = judge.include_paths(one, {"CPATH": "c:", "CPLUS_INCLUDE_PATH": "a:d", "PATH": "e"})
+    assert paths == ["a", "/b", "c", ".", "d", "/opt"]
 
 
 def test_scripts_that_branch_on_arguments_depend_on_the_directory(tmp_path):

@@ -1,8 +1,9 @@
-"""Eviction: what goes first, what stays, and that neither builds nor other versions are disturbed."""
+"""Eviction: what goes first, what stays, what names it may remove; neither builds nor versions are disturbed."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,18 +13,19 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import event_line, eviction, locks
+from nvccache.store import event_line, eviction, locks, store
 from nvccache.store.directory import Directory, StoreError
-from nvccache.store.store import BLOB, RECORD, REPLAY, Store
+from nvccache.store.store import BLOB, BUCKETS, RECORD, REPLAY, Store
 
 SIZE = 20_000
 DAY = 24 * 3600.0
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
+DRAWN = re.compile(r"^      ([\w-]+-v\d+)/ab/", re.MULTILINE)
 
 
 def _add(root: Path, number: int, age: float = 0.0) -> str:
     """Add one raw blob of SIZE bytes, last used `age` seconds ago; its digest."""
-    content = b"%d " % number + bytes(SIZE)
-    content = content[:SIZE]
+    content = (b"%d " % number + bytes(SIZE))[:SIZE]
     digest = keys.digest_bytes(content)
     Store(str(root)).add_blob(digest, content, compress=False)
     used = time.time() - age
@@ -299,3 +301,18 @@ def test_writers_of_the_same_entries_disturb_neither_each_other_nor_evicting(roo
     assert list((root / "tmp").iterdir()) == []
     eviction.prune(str(root), max_bytes=20_000)
     assert eviction.usage(str(root)).bytes <= 20_000
+
+
+def test_the_documented_cache_layout_names_the_current_buckets_and_the_log():
+    assert set(DRAWN.findall(PAGE.read_text())) == set(BUCKETS)
+    assert set(DRAWN.findall(store.__doc__ or "")) == set(BUCKETS)
+    assert f"{event_line.FOLDER}/{event_line.LOG}" in PAGE.read_text()
+    assert f"{event_line.FOLDER}/{event_line.OLD_LOG}" in PAGE.read_text()
+
+
+def test_only_names_that_nvccache_gives_match_files_it_may_remove():
+    names = ("manifest-v5", "replay-v1", *BUCKETS, "reading", "-v1", "Src-v1", "v1", "blob-v1.bak")
+    assert [name for name in names if re.fullmatch(eviction.BUCKET, name)] == [*names[:-5]]
+    assert all(re.fullmatch(eviction.ENTRY, "0123456789abcdef" * count) for count in (2, keys.LENGTH // 16))
+    for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
+        assert not re.fullmatch(eviction.ENTRY, name)
