@@ -1,4 +1,4 @@
-"""Eviction: what goes first, what stays, what names it may remove; neither builds nor versions are disturbed."""
+"""Eviction: what goes first, what stays, and which names may go; builds and versions are not disturbed."""
 
 from __future__ import annotations
 
