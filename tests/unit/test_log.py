@@ -72,13 +72,11 @@ def test_macro_values_are_hidden_in_shown_arguments(text, shown):
 @pytest.mark.parametrize(
     ("detail", "shown"),
     [
-        ("--token=s3cret", "--token=…"),
-        ("-x s3cret", "-x…"),
-        ("-pthread", "-pthread"),
+        ("--token=s3cret", "--token=…"), ("-x s3cret", "-x…"), ("-pthread", "-pthread"),
         ("no command writes the product", "no command writes the product"),
         ('gcc -D"KEY=s3 \\"cret" -E', 'gcc -D"KEY=…'),
     ],
-)
+)  # fmt: skip
 def test_bypass_details_show_no_option_values(detail, shown):
     """It may come from an option file."""
     assert log.hide_detail(detail) == shown

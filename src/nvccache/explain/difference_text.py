@@ -6,6 +6,7 @@ components, or digests of them.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +63,8 @@ def _argument_clauses(added: Sequence[Part], removed: Sequence[Part]) -> list[st
     if targets < targets_before or targets_before < targets:
         word = "added" if targets_before < targets else "removed"
         clauses += [f"`sm_{target}` was {word}" for target in sorted(targets ^ targets_before)]
-        new, old = (Counter(filter(_has_no_target, texts.elements())) for texts in (new, old))
+        is_target = re.compile(_TARGETS).match
+        new, old = (Counter(itertools.filterfalse(is_target, each.elements())) for each in (new, old))
     if new.total() == old.total() == 1 and log.HIDDEN not in "".join((*new, *old)):
         return [*clauses, f"`{next(iter(new))}` replaced `{next(iter(old))}`"]
     clauses += [f"`{text}` was added to {_LINE}" for text in new.elements()]
@@ -78,10 +80,6 @@ def _targets_in(texts: Iterable[str]) -> set[str]:
         *re.findall(r"\bsm_(\d+[a-z]?)", options),
         *(each[:-1] for listed in lists for each in listed.split(",") if each),
     }
-
-
-def _has_no_target(text: str) -> bool:
-    return not re.match(_TARGETS, text)
 
 
 def input_clauses(recorded: InputRecord, now: CurrentState, environ: Mapping[str, str]) -> list[str]:

@@ -189,7 +189,7 @@ def reads_null_input(process: Process) -> bool:
 def include_paths(process: Process, environ: Mapping[str, str]) -> list[str]:
     """The directories in which a compiler may search headers: those that it was given, and all that it found.
 
-    The working directory and those above it may be found for other reasons, so they count only if given.
+    The working directory counts only if given, since compilers compare it with PWD, too.
     """
     following = [*process.arguments[1:], ""]
     paths = [
@@ -200,9 +200,8 @@ def include_paths(process: Process, environ: Mapping[str, str]) -> list[str]:
     ]
     for name in _INCLUDE_VARIABLES:
         paths += [path or "." for path in environ[name].split(":")] if name in environ else []
-    own = [f"{path}/" for path in (os.getcwd(), environ.get("PWD", ""))]
-    found = sorted(path for path, mode in process.found.items() if stat.S_ISDIR(mode))
-    paths += [path for path in found if not any(each.startswith(f"{path}/") for each in own)]
+    found = {path for path, mode in process.found.items() if stat.S_ISDIR(mode)}
+    paths += sorted(found - {os.getcwd(), environ.get("PWD", "")})
     return list(dict.fromkeys(paths))
 
 

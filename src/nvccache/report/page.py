@@ -36,7 +36,7 @@ def render(build: Sequence[Event], before: Sequence[Event], now: float) -> str:
     headline = builds.headline(build)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     return string.Template(_part("page.html")).substitute(
-        script_hash=_hash(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
         style=_part("page.css"),
         script=script,
         title=text(f"Build of {_moment(build[0].started)}" if build else "No calls"),
@@ -87,10 +87,6 @@ def _moment(seconds: float) -> str:
 
 def _part(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
 def encode(build: Sequence[Event], sentences: dict[str, str]) -> str:

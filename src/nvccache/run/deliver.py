@@ -15,7 +15,7 @@ import os
 
 from nvccache import module_id, passes
 from nvccache.plan import model
-from nvccache.plan.model import ANY_WRAPPER, DependencyFile
+from nvccache.plan.model import DependencyFile
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.run import run_stage
@@ -152,8 +152,6 @@ class Delivery:
         # A tool may have failed because the observer was preloaded: one that uses musl, for example.
         run_log = run.tool_run.log if run.tool_run else None
         is_odd |= bool(run_log and run_log.read().incomplete)
-        # A wrapper may enter another directory, where paths that were made relative lead to no file.
-        is_odd |= bool(self._call.checkout) and run.stage.wrapper == ANY_WRAPPER
         if is_odd or not _is_source_error(run.stage, completed, self._call.plan.scratch):
             report.leave_to_nvcc = "odd_failure"
 

@@ -47,8 +47,9 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
     before, existed = _digests_before(call, stage), frozenset(filter(os.path.lexists, in_place))
     argv = argv_to_run(call, stage)
     completed, log = call.watch.run(argv, {**call.environ, **own}, handle)
+    misled = wrappers.misled_by_directory(stage, log) if call.checkout else ""
     if completed.status != 0:
-        return ToolRun(completed, log)
+        return ToolRun(completed, log, path_dependence=misled)
     _adopt_changes(call, stage, before)
     take_in(call, stage)
     effects = wrappers.effects_of(stage, argv, log, call.read_by(stage))
@@ -58,7 +59,7 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
         log,
         in_place={path: signatures.signature_of(path) or signatures.UNKNOWN for path in in_place},
         existed=existed,
-        path_dependence=wrappers.path_dependence(stage, call.intermediates, log, effects),
+        path_dependence=misled or wrappers.path_dependence(stage, call.intermediates, log, effects),
         wrapper=effects,
     )
 

@@ -42,7 +42,7 @@ class ToolRun:
     was_cached: bool = False  # whether the executor had the result; `completed.cpu` is of an earlier run
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # products written in place
     existed: frozenset[str] = frozenset()  # the products in `in_place` that existed before the run
-    path_dependence: str = ""  # why the path of its object may have mattered, see wrappers.py
+    path_dependence: str = ""  # why nvcc may get another result from its own paths, see wrappers.py
     wrapper: tuple[str, ...] = ()  # effects of its wrapper, see wrappers.py
 
 

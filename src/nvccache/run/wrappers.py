@@ -147,6 +147,14 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
     return ""
 
 
+def misled_by_directory(stage: Stage, log: Log) -> str:
+    """Why paths that were made relative may have led elsewhere; empty if they did not."""
+    processes = log.read().processes if stage.wrapper else []
+    directories = {each.directory for each in processes if toolchain.is_compiler_name(each.program)}
+    has_moved = any(directory != processes[0].directory for directory in directories)
+    return f"the wrapper that {stage.kind} starts leaves the directory" if has_moved else ""
+
+
 def unusual_mode(path: str, kind: str, directory: str) -> str:
     """A message if the mode of an object is not that of new files, since a wrapper has set it; else empty.
 

@@ -143,10 +143,11 @@ ALIASES = {
     "another name, with a base directory": ("-I../b", "{top}"),
     "a name with dots": ("-I{top}/two/../one/b", ""),
     "its path": ("-I{top}/one/b", ""),
+    "the directory above by its path": ("-I.. -Xcompiler -iprefix,{top}/,-iwithprefixbefore,one", ""),
 }
 
 
-@pytest.mark.by_default("another relative name", "a link")
+@pytest.mark.by_default("another relative name", "a link", "the directory above by its path")
 @pytest.mark.parametrize("case", ALIASES)
 def test_a_directory_with_two_names_here_is_another_one_elsewhere(workspace: Workspace, case: str) -> None:
     top = str(workspace.directory)
@@ -156,11 +157,13 @@ def test_a_directory_with_two_names_here_is_another_one_elsewhere(workspace: Wor
     workspace.write("two/unrelated.h", "")
     (workspace.directory / "link").symlink_to("one/b")
     time.sleep(OLD_ENOUGH)
-    words = (f"{top}/a.cu", "-I.", option, f"-I{top}/inc")
+    words = (f"{top}/a.cu", "-I.", *option.split(), "-isystem", f"{top}/inc")
     assert compile_in(workspace, "one/b", *words, NVCCACHE_BASE_DIR=base).outcome == "miss"
-    workspace.write("one/b/g.h", "#define VALUE 2\n")
+    for above in ("one/b", "one"):
+        workspace.write(f"{above}/g.h", "#define VALUE 2\n")
     time.sleep(OLD_ENOUGH)
-    assert "host_compile" in compile_in(workspace, "one/c", *words, NVCCACHE_BASE_DIR=base).ran()
+    elsewhere = "two/b" if "iprefix" in option else "one/c"
+    assert "host_compile" in compile_in(workspace, elsewhere, *words, NVCCACHE_BASE_DIR=base).ran()
 
 
 @pytest.mark.parametrize("more", ["-isystem ../../two/b", "-Xcompiler -iprefix,../../two/,-iwithprefix,b"])
@@ -175,11 +178,14 @@ def test_two_directories_here_are_one_elsewhere(workspace: Workspace, more: str)
     assert "host_compile" in compile_in(workspace, "two/b", *words, NVCCACHE_BASE_DIR=top).ran()
 
 
-def test_nvcc_runs_if_a_wrapper_leaves_the_directory_of_relative_paths(workspace: Workspace) -> None:
-    top = str(workspace.directory)
-    workspace.write("sub/cc", f'#!/bin/sh\ncd sub; exec {HOST_COMPILER} "$@"\n').chmod(0o755)
-    workspace.write("a.cu", "__global__ void kernel() {}\n")
-    line = ("-ptx", f"{top}/a.cu", "-o", f"{top}/a.ptx", "-ccbin", f"{top}/sub/cc")
+@pytest.mark.parametrize("above", [".", "sub"], ids=["it fails there", "it finds other headers there"])
+def test_nvcc_runs_if_a_wrapper_leaves_the_directory(workspace: Workspace, above: str) -> None:
+    top = f"{workspace.directory}"
+    workspace.write("sub/cc", f'#!/bin/sh\ncd {top}/sub; exec {HOST_COMPILER} "$@"\n').chmod(0o755)
+    for place, value in {f"{above}/p": 1, "p": 2}.items():
+        workspace.write(f"{place}/g.h", f"constexpr int value = {value};\n")
+        workspace.write(f"{place}/a.cu", "#include <g.h>\n__global__ void kernel(int *p) { *p = value; }\n")
+    line = ("-ptx", f"{top}/p/a.cu", "-o", f"{top}/a.ptx", "-ccbin", f"{top}/sub/cc", f"-I{top}/p")
     assert both_ways(workspace, *line, NVCCACHE_BASE_DIR=top).outcome == "bypass"
 
 

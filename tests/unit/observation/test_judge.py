@@ -232,7 +232,7 @@ def test_include_paths_are_those_given_found_or_in_variables_but_not_the_working
     found = dict.fromkeys(("/usr", "/usr/lib", "/opt"), stat.S_IFDIR) | {"/etc/passwd": stat.S_IFREG}
     one = process("cc1plus", "-I", "a", "-isystem/b", "-c", found=found)
     paths = judge.include_paths(one, {"CPATH": "c:", "CPLUS_INCLUDE_PATH": "a:d", "PATH": "e"})
-    assert paths == ["a", "/b", "c", ".", "d", "/opt"]
+    assert paths == ["a", "/b", "c", ".", "d", "/opt", "/usr"]
 
 
 def test_scripts_that_branch_on_arguments_depend_on_the_directory(tmp_path):
