@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may drift apart during a call
 # The system clock, which can be set, minus the monotonic clock, which cannot, at the start of the call.
 _CLOCK_DIFFERENCE = time.time_ns() - time.monotonic_ns()
-# Options with which comments stay in preprocessed text, no longer separate two words, or are errors in C90.
+# Options with which comments stay in preprocessed text, no longer separate two words, or may cause messages.
 _KEEPS_COMMENTS = ("-C", "-CC", "-Xpreprocessor", "-fdirectives-only", "-wrapper", "c", "-xc", "--language=c")
 _MAY_KEEP_COMMENTS = tuple(
     """
     --comments -Wp, -traditional --traditional -fplugin --plugin -specs --specs -finput-charset
-    --input-charset --directives-only @
+    --input-charset --directives-only @ -Wdocumentation -Weverything -Wleading- -Wtrailing-
     """.split()
 )
 
