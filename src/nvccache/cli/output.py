@@ -119,12 +119,15 @@ def _echo(*parts: Part, err: bool = False) -> None:
 
 def wrapped(line: str) -> list[str]:
     """On a terminal, the line wrapped at 80 columns or less; elsewhere, such as for grep, the whole line."""
-    if not sys.stdout.isatty():
+    if not (width := _width()):
         return [line]
-    width = min(80, shutil.get_terminal_size().columns)
     wrapper = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False)
     wrapper.break_on_hyphens = False
     return wrapper.wrap(printable(line))
+
+
+def _width() -> int:
+    return min(80, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
 
 
 def write_file(path: str, text: str) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import time
@@ -8,7 +10,6 @@ import webbrowser
 import pytest
 
 import made_builds
-from nvccache.report import page
 from nvccache.report.command import PAGE
 from sample_events import event
 
@@ -16,8 +17,7 @@ from sample_events import event
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The command's working directory, empty."""
-    path = tmp_path / "here"
-    path.mkdir()
+    (path := tmp_path / "here").mkdir()
     monkeypatch.chdir(path)
     return path
 
@@ -101,6 +101,8 @@ def test_hostile_names_in_the_event_log_cannot_inject_html(nvccache, folder, cac
 def test_the_report_page_may_run_only_its_own_script_and_loads_nothing(nvccache, build):
     text = nvccache("report", "-o", "-").stdout
     script = text.rpartition("<script>")[2].partition("</script>")[0]
-    assert f"script-src 'sha256-{page._hash(script)}'" in text
+    assert (
+        f"script-src 'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in text
+    )
     assert "default-src 'none'" in text
     assert not [word for word in ("http:", "https:", "src=", "@import", "url(") if word in text]
