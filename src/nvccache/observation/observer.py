@@ -26,8 +26,8 @@ from nvccache.toolkit import toolchain
 VARIABLE = "LD_PRELOAD"
 _LOG_VARIABLE = "_NVCCACHE_SCRATCH"  # the directory with the log of one run
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
-# cudafe++ fills 165 MB at its start (CUDA 13.0); in huge pages, its run takes 0.6 of the time. glibc has this
-# tunable since version 2.35. See also memory.c.
+# cudafe++ fills 165 MB at its start (up to CUDA 13.0); in huge pages, its run takes 0.6 of the time. glibc
+# has this tunable since version 2.35. See also memory.c.
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"
 _LOG = "log"
 _TRIED = ("/bin/sh", "-c", ":")  # a command to try the observer with; nvcc also needs sh
