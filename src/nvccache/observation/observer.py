@@ -34,7 +34,7 @@ _TRIED = ("/bin/sh", "-c", ":")  # a command to try the observer with; nvcc also
 _WORKS, _FAILS = "works", "fails"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
-_MENTIONED = f"the text of a script contains `{VARIABLE}`"
+_MENTIONED = f"the text of a script contains `{VARIABLE}` or `{environment.TUNABLES}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:
@@ -69,8 +69,8 @@ def looks_for_observer(program: str) -> bool:
     """Whether a program is a script whose text suggests that it behaves differently when observed."""
     try:
         with open(program, "rb") as stream:
-            magic = stream.read(len(elf.MAGIC))
-            return magic != elf.MAGIC and VARIABLE.encode() in stream.read(_LARGEST_SCRIPT)
+            text = b"" if stream.read(len(elf.MAGIC)) == elf.MAGIC else stream.read(_LARGEST_SCRIPT)
+            return VARIABLE.encode() in text or environment.TUNABLES.encode() in text
     except OSError:
         return False
 
