@@ -1,19 +1,20 @@
 /* Asks the kernel for huge pages where a tool maps memory for its own allocator, as cicc and gcc do.
 
    Filling such memory page by page takes a tenth of the time of a small compile. For malloc(3) of the C library, which
-   calls mmap(2) internally, observer.py sets a variable. */
+   calls mmap(2) internally, run_stage.py sets a variable. */
 
 #include "observer.h"
 
 #include <sys/mman.h>
 
 #define HUGE_PAGE (2UL << 20)
+#define LARGEST (256UL << 20) /* a larger mapping may be a reserve, of which only single pages are used */
 
 static void prefer_huge_pages(void *start, size_t length, int protection, int flags)
 {
     int is_own = (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && protection & PROT_WRITE;
 
-    if (start != MAP_FAILED && is_own && length >= HUGE_PAGE)
+    if (start != MAP_FAILED && is_own && length >= HUGE_PAGE && length <= LARGEST)
         raw_call(SYS_madvise, (long)start, (long)length, MADV_HUGEPAGE, 0, 0, 0);
 }
 

@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
-from nvccache import environment
 from nvccache.files import elf, keys, signatures
 from nvccache.machine import process
 from nvccache.machine.process import Completed, Handle
@@ -26,15 +25,12 @@ from nvccache.toolkit import toolchain
 VARIABLE = "LD_PRELOAD"
 _LOG_VARIABLE = "_NVCCACHE_SCRATCH"  # the directory with the log of one run
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
-# cudafe++ fills 165 MB at its start (up to CUDA 13.0); in huge pages, its run takes 0.6 of the time. glibc
-# has this tunable since version 2.35. See also memory.c.
-_HUGE_PAGES = "glibc.malloc.hugetlb=1"
 _LOG = "log"
 _TRIED = ("/bin/sh", "-c", ":")  # a command to try the observer with; nvcc also needs sh
 _WORKS, _FAILS = "works", "fails"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
-_MENTIONED = f"the text of a script contains `{VARIABLE}` or `{environment.TUNABLES}`"
+_MENTIONED = f"the text of a script contains `{VARIABLE}`"
 
 
 def obstacle(directory: str, cache: Store) -> str:
@@ -69,8 +65,8 @@ def looks_for_observer(program: str) -> bool:
     """Whether a program is a script whose text suggests that it behaves differently when observed."""
     try:
         with open(program, "rb") as stream:
-            text = b"" if stream.read(len(elf.MAGIC)) == elf.MAGIC else stream.read(_LARGEST_SCRIPT)
-            return VARIABLE.encode() in text or environment.TUNABLES.encode() in text
+            magic = stream.read(len(elf.MAGIC))
+            return magic != elf.MAGIC and VARIABLE.encode() in stream.read(_LARGEST_SCRIPT)
     except OSError:
         return False
 
@@ -82,8 +78,7 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
         pass
     # The user's libraries come first, because AddressSanitizer refuses to start otherwise.
     preloaded = f"{environ[VARIABLE]}:{LIBRARY}" if environ.get(VARIABLE) else LIBRARY
-    defaults = {environment.TUNABLES: _HUGE_PAGES}
-    return {**defaults, **environ, VARIABLE: preloaded, _LOG_VARIABLE: watched_directory}
+    return {**environ, VARIABLE: preloaded, _LOG_VARIABLE: watched_directory}
 
 
 def log_in(watched_directory: str) -> str:
