@@ -1,7 +1,7 @@
 /* Asks the kernel for huge pages where a tool maps memory for its own allocator, as cicc and gcc do.
 
-   Filling such memory page by page takes a tenth of the time of a small compile. For malloc(3) of the C library, which
-   calls mmap(2) internally, run_stage.py sets a variable. */
+   Filling such memory page by page takes up to a tenth of the time of a compile. malloc(3) of the C library stays as it
+   is: with huge pages for it, too, cudafe++ takes longer on virtual machines that return free memory to their host. */
 
 #include "observer.h"
 

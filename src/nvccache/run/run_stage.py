@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 
-from nvccache import environment, module_id, passes
+from nvccache import module_id, passes
 from nvccache.files import keys, signatures
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.run import wrappers
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from nvccache.passes import Pass
     from nvccache.run.call import Compile
     from nvccache.store.store import Store
-
-# For malloc, as memory.c does for mmap. Up to CUDA 13.0, cudafe++ fills 165 MB at its start; with huge pages,
-# it takes 0.6 of the time. glibc has this tunable since version 2.35.
-_HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 
 class LostResultError(Exception):
@@ -45,8 +41,7 @@ def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:
 
     # NVIDIA's tools leave temporary files behind if they fail, so these go to the scratch directory. They
     # start no servers that would use the directory after the call.
-    tunables = call.environ.get(environment.TUNABLES, _HUGE_PAGES)
-    own = {"TMPDIR": call.plan.scratch, environment.TUNABLES: tunables} if stage.tool.program else {}
+    own = {"TMPDIR": call.plan.scratch} if stage.tool.program else {}
 
     in_place = [output.path for output in stage.outputs if output.is_in_place]
     before, existed = _digests_before(call, stage), frozenset(filter(os.path.lexists, in_place))

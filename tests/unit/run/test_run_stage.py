@@ -85,12 +85,11 @@ def test_temporary_files_of_nvidias_tools_are_in_the_scratch_directory(toolkit: 
     assert os.listdir(toolkit.folder / "tmp") == []
 
 
-def test_a_tool_gets_the_variables_of_nvcc_and_the_caller_and_one_for_huge_pages(toolkit: Toolkit) -> None:
-    toolkit.replace_tool("cicc", 'echo "$SET $GIVEN $GLIBC_TUNABLES" >"$out"\n')
+def test_a_tool_gets_the_variables_that_nvcc_sets_for_it(toolkit: Toolkit) -> None:
+    toolkit.replace_tool("cicc", 'echo "$SET $GIVEN" >"$out"\n')
     toolkit.will_do("SET=by nvcc", *cubin())
-    for given in ("glibc.malloc.hugetlb=1", "glibc.malloc.check=0"):
-        toolkit.compile(GIVEN="by the caller", **({"GLIBC_TUNABLES": given} if "check" in given else {}))
-        assert (toolkit.work / "a.cubin").read_text() == f"by nvcc by the caller {given}\n"
+    toolkit.compile(GIVEN="by the caller")
+    assert (toolkit.work / "a.cubin").read_text() == "by nvcc by the caller\n"
 
 
 @pytest.mark.parametrize("status", [0, 3])
