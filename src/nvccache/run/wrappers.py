@@ -149,7 +149,7 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
 
 def misled_by_directory(stage: Stage, log: Log) -> str:
     """Why paths that were made relative may have led elsewhere; empty if they did not."""
-    processes = log.read().processes if stage.wrapper else []
+    processes = log.read().processes
     directories = {each.directory for each in processes if toolchain.is_compiler_name(each.program)}
     has_moved = any(directory != processes[0].directory for directory in directories)
     return f"the wrapper that {stage.kind} starts leaves the directory" if has_moved else ""
