@@ -44,7 +44,7 @@ REASONS = {
     "keeps_intermediates": "with -keep, -keep-dir, -save-temps or -objtemp nvcc keeps intermediate files",
     "verbose": "the call asks nvcc to print its commands (-v)",
     "time_report": "the call asks for a report of times (-time, -fdevice-time-trace)",
-    "host_side_output": "a host compiler option or a script's cd leads to other files (-save-temps, -MD)",
+    "host_side_output": "the host compiler writes more files (-save-temps, -MD) or runs in another directory",
     "host_hidden_inputs": "a host compiler option reads files that no line marker names (@file, -specs, ...)",
     "host_hides_sources": "a host compiler option removes the line markers (-P)",
     "device_tool_files": "an option of ptxas, cicc or another device tool names a file",

@@ -152,7 +152,7 @@ def misled_by_directory(stage: Stage, log: Log) -> str:
     processes = log.read().processes
     directories = {each.directory for each in processes if toolchain.is_compiler_name(each.program)}
     has_moved = any(directory != processes[0].directory for directory in directories)
-    return f"the wrapper that {stage.kind} starts leaves the directory" if has_moved else ""
+    return f"the compiler of {stage.kind} runs in another directory" if has_moved else ""
 
 
 def unusual_mode(path: str, kind: str, directory: str) -> str:

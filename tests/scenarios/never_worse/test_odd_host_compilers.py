@@ -112,8 +112,7 @@ def test_tools_get_the_locale_of_the_caller_and_messages_of_another_are_not_reus
 def without_observer(entries: tuple[str, ...]) -> frozenset[str]:
     """All but the variable that makes tools observable: docs/explanation/how-it-works.md."""
     observers = [entry for entry in entries if entry.startswith("LD_PRELOAD=")]
-    # None for a script that looks for it.
-    assert [entry[-12:] for entry in observers] in ([], ["/observer.so"])
+    assert [entry[-12:] for entry in observers] in ([], ["/observer.so"])  # none for a script that sees it
     return frozenset(entries) - {*observers}
 
 

@@ -6,6 +6,7 @@ Every object of which a part was reused is compared with the one that plain nvcc
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -178,14 +179,18 @@ def test_two_directories_here_are_one_elsewhere(workspace: Workspace, more: str)
     assert "host_compile" in compile_in(workspace, "two/b", *words, NVCCACHE_BASE_DIR=top).ran()
 
 
+@pytest.mark.parametrize("wrapper", ["cc", "g++"], ids=["a script", "a program named like a compiler"])
 @pytest.mark.parametrize("above", [".", "sub"], ids=["it fails there", "it finds other headers there"])
-def test_nvcc_runs_if_a_wrapper_leaves_the_directory(workspace: Workspace, above: str) -> None:
+def test_nvcc_runs_if_a_compiler_is_elsewhere(workspace: Workspace, above: str, wrapper: str) -> None:
     top = f"{workspace.directory}"
     workspace.write("sub/cc", f'#!/bin/sh\ncd {top}/sub; exec {HOST_COMPILER} "$@"\n').chmod(0o755)
+    program = f'chdir("{top}/sub"); return execv(words[0] = "{HOST_COMPILER}", words);'
+    source = workspace.write("g.c", f"#include <unistd.h>\nint main(int n, char **words) {{ {program} }}\n")
+    subprocess.run(["gcc", "-o", f"{top}/sub/g++", source], check=True)
     for place, value in {f"{above}/p": 1, "p": 2}.items():
         workspace.write(f"{place}/g.h", f"constexpr int value = {value};\n")
         workspace.write(f"{place}/a.cu", "#include <g.h>\n__global__ void kernel(int *p) { *p = value; }\n")
-    line = ("-ptx", f"{top}/p/a.cu", "-o", f"{top}/a.ptx", "-ccbin", f"{top}/sub/cc", f"-I{top}/p")
+    line = ("-ptx", f"{top}/p/a.cu", "-o", f"{top}/a.ptx", "-ccbin", f"{top}/sub/{wrapper}", f"-I{top}/p")
     assert both_ways(workspace, *line, NVCCACHE_BASE_DIR=top).outcome == "bypass"
 
 

@@ -26,7 +26,13 @@ FIRST = "no earlier compile is recorded"
 LOST = "the earlier result is no longer in the cache"
 LINE = "-c a.cu -O2 -o a.o"
 PRODUCT = "/project/a.o"
-COMPONENTS = [("argument", [("-O2", ""), ("-DN=…", "0" * 64)]), ("nvcc", [("nvcc", "")])]
+RECORD = ObjectRecord(
+    digest_key="ab" * 16,
+    record_name="c" * 64,
+    scope="placed",
+    reason_against_record="`\udcff` uses `__TIME__`",
+    components=[("argument", [("-O2", ""), ("-DN=…", "0" * 64)]), ("nvcc", [("nvcc", "")])],
+)
 ASKED = ("CPATH", "LANG", "SECRET")
 
 
@@ -243,25 +249,15 @@ def test_a_miss_is_compared_with_the_last_compile_of_the_same_object(place, cach
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == ["no earlier compile is recorded"]
 
 
-def object_record() -> ObjectRecord:
-    return ObjectRecord(
-        digest_key="ab" * 16,
-        record_name="c" * 64,
-        scope="placed",
-        reason_against_record="`\udcff` uses `__TIME__`",
-        components=COMPONENTS,
-    )
-
-
 def test_an_object_record_is_found_under_the_path_of_each_of_its_objects(cache):
-    miss_reason.add_record([PRODUCT, "/project/x/../b.o"], object_record(), cache)
+    miss_reason.add_record([PRODUCT, "/project/x/../b.o"], RECORD, cache)
     for product in ("/project/./a.o", "/project/b.o"):
-        assert miss_reason.find_record(product, cache) == object_record()
+        assert miss_reason.find_record(product, cache) == RECORD
     assert miss_reason.find_record("/project/c.o", cache) is None
 
 
 def test_an_object_record_is_readable_only_by_its_owner(cache):
-    miss_reason.add_record([PRODUCT], object_record(), cache)
+    miss_reason.add_record([PRODUCT], RECORD, cache)
     assert not os.stat(cache.path(store.OBJECT, miss_reason.key_of_object(PRODUCT))).st_mode & 0o077
 
 
@@ -274,6 +270,7 @@ def hidden(text: str, digest_key: str = "key") -> str:
 
 def test_hidden_values_have_digests_that_depend_on_value_and_object():
     assert len({hidden(text, key) for key in ("a", "b") for text in ("x", "y", "\udcff")}) == 6
+    assert hidden("x") == hidden("x")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b"1", b'["", "", "", "", [1]]'])

@@ -19,7 +19,7 @@ from nvccache.store.store import BLOB, BUCKETS, RECORD, REPLAY, Store
 
 SIZE = 20_000
 DAY = 24 * 3600.0
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md").read_text()
 DRAWN = re.compile(r"^      ([\w-]+-v\d+)/ab/", re.MULTILINE)
 
 
@@ -304,10 +304,12 @@ def test_writers_of_the_same_entries_disturb_neither_each_other_nor_evicting(roo
 
 
 def test_the_documented_cache_layout_names_the_current_buckets_and_the_log():
-    assert set(DRAWN.findall(PAGE.read_text())) == set(BUCKETS)
+    assert set(DRAWN.findall(PAGE)) == set(BUCKETS)
     assert set(DRAWN.findall(store.__doc__ or "")) == set(BUCKETS)
-    assert f"{event_line.FOLDER}/{event_line.LOG}" in PAGE.read_text()
-    assert f"{event_line.FOLDER}/{event_line.OLD_LOG}" in PAGE.read_text()
+    assert (
+        f"{event_line.FOLDER}/{event_line.LOG}" in PAGE
+        and f"{event_line.FOLDER}/{event_line.OLD_LOG}" in PAGE
+    )
 
 
 def test_only_names_that_nvccache_gives_match_files_it_may_remove():
