@@ -306,10 +306,7 @@ def test_writers_of_the_same_entries_disturb_neither_each_other_nor_evicting(roo
 def test_the_documented_cache_layout_names_the_current_buckets_and_the_log():
     assert set(DRAWN.findall(PAGE)) == set(BUCKETS)
     assert set(DRAWN.findall(store.__doc__ or "")) == set(BUCKETS)
-    assert (
-        f"{event_line.FOLDER}/{event_line.LOG}" in PAGE
-        and f"{event_line.FOLDER}/{event_line.OLD_LOG}" in PAGE
-    )
+    assert all(f"{event_line.FOLDER}/{log}" in PAGE for log in (event_line.LOG, event_line.OLD_LOG))
 
 
 def test_only_names_that_nvccache_gives_match_files_it_may_remove():
