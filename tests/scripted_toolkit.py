@@ -24,7 +24,7 @@ from nvccache.records.base_dir import checkout_of
 from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.run import compile as compiling
-from nvccache.run.call import Report
+from nvccache.run.report import Report
 from nvccache.store import store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH

@@ -16,7 +16,7 @@ from nvccache.store.event_line import Event
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.records.products import Answer
-    from nvccache.run.call import Report
+    from nvccache.run.report import Report
     from nvccache.store.event_line import RemoteUse
 
 

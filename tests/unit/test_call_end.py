@@ -13,7 +13,7 @@ import pytest
 from nvccache import call_end, config, outcomes
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
-from nvccache.run.call import Report
+from nvccache.run.report import Report
 from nvccache.store import event_line, events
 from nvccache.store.event_line import RemoteUse, StageEvent
 

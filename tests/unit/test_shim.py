@@ -26,7 +26,7 @@ from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.remote import uploads
 from nvccache.run import compile as compiling
-from nvccache.run.call import Report
+from nvccache.run.report import Report
 from nvccache.store import event_line, events
 from nvccache.toolkit import discovery
 

@@ -18,7 +18,6 @@ from nvccache.files import keys
 from nvccache.records import call_key, record
 from nvccache.records.facts import CurrentState
 from nvccache.records.levels import Request
-from nvccache.run.call import Report
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.values import dataclass, field
@@ -26,6 +25,7 @@ from nvccache.values import dataclass, field
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
+    from nvccache.run.report import Report
 
 FIRST = "no earlier compile is recorded"
 _READONLY = "NVCCACHE_READONLY is set, so nothing is recorded"

@@ -26,7 +26,7 @@ from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 from nvccache.run import run_stage
 from nvccache.run.call import Compile
-from nvccache.run.run_stage import LostResultError
+from nvccache.run.report import LostResultError
 from nvccache.run.stage_run import Executor, StageRun, ToolRun
 
 TYPE_CHECKING = False

@@ -9,13 +9,10 @@ from nvccache.commandline.invocation import Bypass
 from nvccache.machine import scratch, slots, streams
 from nvccache.observation import observer
 from nvccache.observation.observer import Watch
-from nvccache.plan import build
 from nvccache.records import levels, tiered_store
 from nvccache.records.tiered_store import TieredStore
-from nvccache.run import deliver, record_call, wrappers
-from nvccache.run.call import Compile, Report
 from nvccache.run.dry_runs import DryRun
-from nvccache.run.run_stage import LostResultError
+from nvccache.run.report import LostResultError, Report
 from nvccache.store import eviction, store
 from nvccache.store.directory import Directory
 from nvccache.toolkit import toolchain
@@ -71,6 +68,8 @@ def _compile(
         return _left_to_nvcc(Bypass("not_observable", obstacle), request)
     watch = Watch(path)
     dry_run = DryRun(request, path, cache, watch)
+    if not request.invocation.is_query:
+        dry_run.begin()
     if isinstance(cache, TieredStore):
         levels.prefetch(request, cache)
         if not request.invocation.is_query:
@@ -87,6 +86,11 @@ def _compile(
         report = query.run_query(request, cache, path, watch, since_ns)
         _maintain(cache, config, report)
         return report
+    # Loaded while nvcc prints the dry run, which takes as long.
+    from nvccache.plan import build
+    from nvccache.run import deliver, record_call, wrappers
+    from nvccache.run.call import Compile
+
     transcript = dry_run.transcript()
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request)

@@ -19,8 +19,7 @@ from nvccache.plan.model import DependencyFile
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.run import run_stage
-from nvccache.run.call import Report
-from nvccache.run.run_stage import LostResultError
+from nvccache.run.report import LostResultError, Report
 from nvccache.run.schedule import Schedule
 from nvccache.run.stage_run import State
 from nvccache.run.wrappers import PLACES

@@ -11,7 +11,9 @@ environments.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 
 from nvccache import environment
 from nvccache.files import keys
@@ -46,6 +48,8 @@ class DryRun:
         self.input_record: InputRecord | None = None
         self._request, self._cache, self._path, self._watch = request, cache, path, watch
         self._completed: Completed | None = None
+        self._transcript: Transcript | Bypass | None = None
+        self._thread: threading.Thread | None = None
         cwd = os.getcwd()
         invocation = request.invocation
         self._key = keys.key_of(
@@ -59,8 +63,27 @@ class DryRun:
             ],
         )
 
+    def begin(self) -> None:
+        """Find the stored dry run, or start nvcc on a thread of its own."""
+        self._completed = self._find()
+        if not self._completed:
+            thread = threading.Thread(target=self._try, daemon=True)
+            with contextlib.suppress(RuntimeError):  # no thread: `transcript` runs nvcc
+                thread.start()
+                self._thread = thread
+
     def transcript(self) -> Transcript | Bypass:
-        """What nvcc would run, from a stored dry run or a new one; a Bypass if nvcc's output is unusable."""
+        """What nvcc would run; a Bypass if nvcc's output is unusable. Raises OSError if nvcc cannot run."""
+        if self._thread:
+            self._thread.join()
+        self._transcript = self._transcript or self._transcribe()
+        return self._transcript
+
+    def _try(self) -> None:
+        with contextlib.suppress(OSError):  # `transcript` tries again, and raises the error
+            self._transcript = self._transcribe()
+
+    def _transcribe(self) -> Transcript | Bypass:
         request = self._request
         arguments, environ = request.invocation.dryrun_arguments, request.guarded_environ
         return dryrun.transcribe(request.nvcc, arguments, self._path, environ, self._run)
@@ -72,7 +95,6 @@ class DryRun:
             record.add_private(self._key, inputs, stderr, self._cache, since_ns)
 
     def _run(self, argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
-        self._completed = self._completed or self._find()
         if not self._completed:
             self._completed, self.log = self._watch.run(argv, environ)
         return self._completed

@@ -17,7 +17,7 @@ from nvccache.records.input_records import UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.run import record_call, wrappers
-from nvccache.run.call import Report
+from nvccache.run.report import Report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

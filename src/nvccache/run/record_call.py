@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
     from nvccache.records.levels import Request
     from nvccache.records.record import LookupKey
-    from nvccache.run.call import Compile, Report
+    from nvccache.run.call import Compile
     from nvccache.run.dry_runs import DryRun
+    from nvccache.run.report import Report
     from nvccache.store.store import Store
 
 

@@ -10,6 +10,7 @@ from nvccache import module_id, passes
 from nvccache.files import keys, signatures
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.run import wrappers
+from nvccache.run.report import LostResultError
 from nvccache.run.stage_run import ToolRun
 from nvccache.store import store
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from nvccache.passes import Pass
     from nvccache.run.call import Compile
     from nvccache.store.store import Store
-
-
-class LostResultError(Exception):
-    """A result that the store has lost cannot be made again: nvcc has to run. The message is a sentence."""
 
 
 def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:

@@ -18,7 +18,7 @@ from nvccache.records import call_key, input_records
 from nvccache.records import record as records
 from nvccache.records.input_records import InputRecord
 from nvccache.records.levels import Request
-from nvccache.run.call import Report
+from nvccache.run.report import Report
 from nvccache.store import store
 from nvccache.store.store import Store
 

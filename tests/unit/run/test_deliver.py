@@ -9,7 +9,7 @@ import pytest
 from nvccache.machine.process import Completed
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.run.call import Report
+from nvccache.run.report import Report
 from nvccache.run.deliver import Delivery, LinesMatterError
 from nvccache.run.stage_run import StageRun, ToolRun
 from nvccache.run.wrappers import PLACES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvccache.files import keys
-from nvccache.run.call import Report
+from nvccache.run.report import Report
 from scripted_toolkit import Toolkit, cubin
 
 PLAIN = "-cubin -arch=sm_80 a.cu -o a.cubin"
