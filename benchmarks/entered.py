@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import NoReturn
 
 import nvccache
-from nvccache import real_nvcc
+from nvccache import nvcc_lookup
 from nvccache.toolkit import discovery
 
 KERNEL = "__global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n"
@@ -47,7 +47,7 @@ def main() -> None:
     nvcc = discovery.find_nvcc(os.environ)
     if not nvcc:
         raise SystemExit("nvcc is not installed")
-    if real_nvcc.is_script(nvcc):
+    if nvcc_lookup.is_script(nvcc):
         raise SystemExit(f"`{nvcc}` is a script: put the nvcc that it runs first on PATH")
     print(f"{'':12}{'files':>8}{'functions':>12}{'calls':>10}{'lines of the files':>20}")
     with tempfile.TemporaryDirectory() as directory:
@@ -98,7 +98,7 @@ def trace(target: str, argv: list[str]) -> None:
             json.dump(entered, stream)
         end_at_once(status)
 
-    from nvccache.shim import main as compile_or_exec
+    from nvccache.entry_point import main as compile_or_exec
 
     end_at_once, os._exit = os._exit, end  # how a call ends
     sys.argv = ["nvccache", *argv]

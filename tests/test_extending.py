@@ -26,7 +26,7 @@ PLACES = (
     ("records/facts.py", '_MOVED_CLAUSE = {"moved"'),
     ("observation/stage_inputs.py", "        for process in self._processes:\n            own ="),
     ("remote/database.py", ""),
-    ("remote/service.py", "    from nvccache.remote.object_store"),
+    ("remote/backend.py", "    from nvccache.remote.object_store"),
     ("remote_url.py", '    "file": Scheme('),
     ("cli/hello.py", ""),
     ("cli/__init__.py", '    "clean": '),

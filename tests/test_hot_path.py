@@ -25,11 +25,10 @@ LIBRARIES = {"blake3", "blake3.blake3", "xxhash", "xxhash._xxhash", "xxhash.vers
 # Options are looked at, digests compared, and a record is written for the launcher.
 OURS = """
     call_end commandline commandline.host_options commandline.invocation commandline.options
-    commandline.tokens
-    config environment files files.comments files.keys files.presence files.signatures files.untrusted
-    outcomes real_nvcc records records.call_key records.facts records.input_records
-    records.levels records.output_names records.products records.record records.replay records.replay_layout
-    shim store store.directory store.event_line store.sections store.store
+    commandline.tokens config entry_point environment files files.comments files.keys files.presence
+    files.signatures files.untrusted nvcc_lookup outcomes records records.call_key records.facts
+    records.input_records records.levels records.output_names records.products records.record records.replay
+    records.replay_layout store store.directory store.event_line store.sections store.store
 """
 DIRECT = {*BUILT_IN, *LIBRARIES, "nvccache", *(f"nvccache.{name}" for name in OURS.split())}
 # What a miss does without: each takes as long to load as many of our own modules.

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from nvccache import environment, real_nvcc
+from nvccache import environment, nvcc_lookup
 from nvccache.files import comments, signatures
 from nvccache.records import products, replay, replay_layout
 from nvccache.store import directory, event_line, store
@@ -68,7 +68,7 @@ def _names() -> list[str]:
         "TEMPORARY": directory.TEMPORARY,
         "JOURNAL": event_line.FOLDER,
         "LOG": event_line.LOG,
-        "TRIED": real_nvcc.TRIED_VARIABLE,
+        "TRIED": nvcc_lookup.TRIED_VARIABLE,
         "BOOT": signatures.BOOT,
     }
     numbers = {
@@ -78,7 +78,7 @@ def _names() -> list[str]:
         "BLOB_TAIL": store.TAIL,
         "REFRESHED_AFTER": store.REFRESHED_AFTER,
         "LARGE_LOG": event_line.LARGE,
-        "NESTED": real_nvcc.NESTED,
+        "NESTED": nvcc_lookup.NESTED,
         "WORTH_CLONING": products.WORTH_CLONING,
         "MOST_PRODUCTS": replay.MOST_PRODUCTS,
     }

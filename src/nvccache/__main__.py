@@ -15,6 +15,6 @@ from nvccache import require_linux
 
 if __name__ == "__main__":
     require_linux()
-    from nvccache.shim import main
+    from nvccache.entry_point import main
 
     sys.exit(main())

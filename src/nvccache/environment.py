@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
-from nvccache.real_nvcc import is_program
+from nvccache.nvcc_lookup import is_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

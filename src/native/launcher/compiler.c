@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether a program is nvccache or one of its shims, by the rules of real_nvcc.py. */
+/* Whether a program is nvccache or one of its shims, by the rules of nvcc_lookup.py. */
 static int is_ours(const char *path)
 {
     static char real[PATH_MAX], self[PATH_MAX];
@@ -95,7 +95,7 @@ static int is_name_of_compiler(const char *word)
     return 0;
 }
 
-/* Follows the rules of real_nvcc.py. */
+/* Follows the rules of nvcc_lookup.py. */
 char **find_compiler(const struct call *call, char *found)
 {
     char **words = call->argv, named[PATH_MAX] = "";

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from nvccache import config, endpoint, log, outcomes, real_nvcc, remote_url
+from nvccache import config, endpoint, log, nvcc_lookup, outcomes, remote_url
 from nvccache.cli import cache_checks, remotes, stats
 from nvccache.cli.install import install_command, launcher, version_text
 from nvccache.cli.output import (
@@ -120,8 +120,8 @@ def _notes(name: str) -> tuple[str, ...]:
 def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -> Iterator[Finding]:
     """Which `nvcc` is first on PATH, and whether a shim finds a real nvcc; `nvcc` is find_nvcc's result."""
     folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
-    programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
-    shims = [path for path in programs if real_nvcc.is_ours(path)]
+    programs = [path for folder in folders if nvcc_lookup.is_program(path := os.path.join(folder, "nvcc"))]
+    shims = [path for path in programs if nvcc_lookup.is_ours(path)]
     if not programs and nvcc:
         text = "there is no `nvcc`, so `nvccache nvcc` cannot work; CMake may find an nvcc elsewhere"
         yield Finding(ODD, "on PATH", text, (), (discovery.export_path(nvcc),))
@@ -131,8 +131,8 @@ def check_path(settings: Config, environ: Mapping[str, str], nvcc: str | None) -
     elif shims and programs[0] != shims[0]:
         text = f"`{programs[0]}` comes before nvccache's `{shims[0]}`, so calls of `nvcc` are not cached"
         yield Finding(ODD, "on PATH", text, (), (discovery.export_path(shims[0]),))
-    elif shims and not real_nvcc.find("", settings.nvcc, environ):
-        why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
+    elif shims and not nvcc_lookup.find("", settings.nvcc, environ):
+        why = nvcc_lookup.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
         yield Finding(BAD, "on PATH", f"`{shims[0]}` is nvccache, but there is no nvcc for it to run: {why}")
     elif shims:
         yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{shims[0]}`")
@@ -155,11 +155,11 @@ def check_build(directory: str) -> Finding:
     if programs[0] and not shutil.which(programs[0]):
         text = f"`{_CUDA}` of `{directory}` is `{programs[0]}`, which does not exist, so builds fail"
         return Finding(BAD, "build", text, (), (fix,))
-    is_shim = real_nvcc.is_ours(compiler)
-    if is_shim and os.path.basename(compiler) in real_nvcc.OWN_NAMES:
+    is_shim = nvcc_lookup.is_ours(compiler)
+    if is_shim and os.path.basename(compiler) in nvcc_lookup.OWN_NAMES:
         text = f"CMake uses nvccache itself, `{compiler}`, as the compiler, so builds fail"
         return Finding(BAD, "build", text, (), (f"{fix} -DCMAKE_CUDA_COMPILER=nvcc --fresh",))
-    if is_shim or any(os.path.basename(program) in real_nvcc.OWN_NAMES for program in programs):
+    if is_shim or any(os.path.basename(program) in nvcc_lookup.OWN_NAMES for program in programs):
         return Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")
     return Finding(ODD, "build", f"`{directory}` compiles CUDA without nvccache", (), (fix,))
 
@@ -179,7 +179,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
 
     where = endpoint.parse(settings.executor)
     try:
-        if not real_nvcc.is_program(work.CHECK):
+        if not nvcc_lookup.is_program(work.CHECK):
             raise faults.ExecutorError(
                 faults.BROKEN,
                 "`class-check`, which stages need, was not built: there was no static C library",

@@ -14,8 +14,8 @@ import click
 
 from nvccache import __version__, config
 from nvccache.cli.output import Failure, json_option, say, say_json
+from nvccache.nvcc_lookup import is_ours, is_program
 from nvccache.observation import observer
-from nvccache.real_nvcc import is_ours, is_program
 from nvccache.toolkit.discovery import export_path, find_nvcc
 
 

@@ -29,8 +29,8 @@ from nvccache.config import Config
 from nvccache.files import flock
 from nvccache.records import send_queued
 from nvccache.remote import envelope, outages, uploads
+from nvccache.remote.backend import BackendError, connect
 from nvccache.remote.outages import OF_WRITING
-from nvccache.remote.service import ServiceError, connect
 from nvccache.remote_url import Remote
 from nvccache.store.directory import Directory, NoCacheError
 
@@ -106,19 +106,19 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
     writing = OF_WRITING.format(remote.identity)
     effect, answer, fault = "cannot be used", "", None
     try:
-        service = connect(remote, os.environ, _SECONDS)
+        backend = connect(remote, os.environ, _SECONDS)
         began = time.monotonic()
-        service.get(envelope.name_of("probe-v1", "1" * 64), 0)
+        backend.get(envelope.name_of("probe-v1", "1" * 64), 0)
         answer = f"answers in {1000 * (time.monotonic() - began):.1f} ms"
         outages.end(remote.identity)
         effect = "cannot be written to"
         if remote.is_writable and may_write:
             content = envelope.seal(*_PROBE, b"nvccache remote status")
-            service.put(envelope.name_of(*_PROBE), content)
-            if service.get(envelope.name_of(*_PROBE), len(content)) != content:
-                raise ServiceError("broken", "what was read is not what was written")
+            backend.put(envelope.name_of(*_PROBE), content)
+            if backend.get(envelope.name_of(*_PROBE), len(content)) != content:
+                raise BackendError("broken", "what was read is not what was written")
             outages.end(writing)
-    except ServiceError as error:
+    except BackendError as error:
         fault = error
     if answer:
         rights = "for reading and writing" if remote.is_writable and not fault else "for reading"
@@ -134,7 +134,7 @@ def check(remote: Remote, root: Directory, may_write: bool) -> Iterator[Finding]
         yield Finding(ODD, "remote", text, (), ("nvccache remote push",))
 
 
-def _fix_of(error: ServiceError) -> str:
+def _fix_of(error: BackendError) -> str:
     if error.word == "not_installed":
         return f"to fix it: `{install_command('remote')}`"
     usual = "check the URL and its password, and whether the server runs and can be reached from here"

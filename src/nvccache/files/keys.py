@@ -20,8 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
-
+KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
 LENGTH = 64  # characters of a digest, and of a key
 SUM_LENGTH = 32  # characters of a sum, such as the name of a replay record
 _CHUNK = 1 << 20

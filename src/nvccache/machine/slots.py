@@ -24,13 +24,9 @@ import functools
 import os
 import resource
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nvccache.files import flock
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The pool is not in TMPDIR or in the cache, because they may differ between calls, and machines share caches.
 _BASES = ("/dev/shm", "/tmp")

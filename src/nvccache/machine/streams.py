@@ -14,10 +14,7 @@ import contextlib
 import os
 import stat
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 _OUTPUT, _ERROR = 1, 2
 

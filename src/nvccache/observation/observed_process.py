@@ -83,9 +83,13 @@ class Process:
     started: list[str] = field(default_factory=list)  # programs
 
     @property
+    def name(self) -> str:
+        return os.path.basename(self.program)
+
+    @property
     def kind(self) -> str:
         """The kind of the program; for a script, the kind of its interpreter."""
-        name = os.path.basename(self.program)
+        name = self.name
         if name == "env" and self.started:  # like a CUDA tool, it depends only on what it read
             return CUDA_TOOL
         kind = _kind_called(name)

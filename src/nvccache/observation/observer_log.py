@@ -6,8 +6,8 @@ The library appends batches, each from one process (observer/log.c):
     record := kind ( ' ' number )* '\\t' text '\\0'
 
 If the log cannot be parsed completely, or does not show every process from start to end, the observation says
-why it is incomplete. stage_inputs.py and judge.py decide which paths are products or temporary files, and
-which queries matter.
+why it is incomplete. stage_inputs.py and uncacheable.py decide which paths are products or temporary files,
+and which queries matter.
 """
 
 from __future__ import annotations

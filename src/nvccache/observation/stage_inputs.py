@@ -14,7 +14,7 @@ from itertools import chain
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
-from nvccache.observation import judge
+from nvccache.observation import dependencies, uncacheable
 from nvccache.observation.looked_up import CHANGED_MEANWHILE, CallNames, UnchangedFiles
 from nvccache.observation.observed_process import COMPILERS, GENERATED_FILES, HOST, OTHER, Process, for_all
 from nvccache.observation.observer_log import Observation
@@ -69,7 +69,7 @@ class ObservedInputs:
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         # Prefixes of all paths that may be irrelevant; is_relevant looks closer.
-        self.special = (scratch, self._own[1][:-1], *judge.KERNEL_PATHS)
+        self.special = (scratch, self._own[1][:-1], *uncacheable.KERNEL_PATHS)
         self.files = UnchangedFiles(cache, since_ns, now.recorded)
         self.names = CallNames(since_ns)
 
@@ -160,7 +160,7 @@ class ObservedInputs:
         if not path.startswith(self.special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
-        return not is_own and judge.is_same_for_all(path)
+        return not is_own and uncacheable.is_same_for_all(path)
 
     def add_facts(self, record: InputRecord, needed: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, argument in dict.fromkeys(needed):
@@ -198,12 +198,12 @@ class _StageInputs:
 
     def input_record(self) -> InputRecord:
         for process in self._processes:
-            judge.check(process)
+            uncacheable.check(process)
         record = InputRecord()
         self._add_files(record)
         for process in self._processes:
             own = self._subject.intermediates or ()
-            judge.check_products(process, self._call.scratch, own)
+            uncacheable.check_products(process, self._call.scratch, own)
         if self._subject.is_known_by_content:
             self._check_neighbours(record)
         self._call.add_facts(record, self._facts_needed(), self._subject)
@@ -211,13 +211,13 @@ class _StageInputs:
         self._add_lookups(record)
         # Where absolute paths lead does not depend on the working directory.
         searched = [
-            judge.include_paths(process, self._subject.environ)
+            dependencies.include_paths(process, self._subject.environ)
             for process in self._processes
             if process.kind == HOST
         ]
         followed = filter(lambda paths: not all(path.startswith("/") for path in paths), searched)
         record.include_paths = sorted(set(map(facts.which_are_one, followed)))
-        if any(judge.reads_null_input(process) for process in self._processes):
+        if any(dependencies.reads_null_input(process) for process in self._processes):
             record.links.append((_STANDARD_INPUT, os.devnull))
         return record
 
@@ -225,7 +225,7 @@ class _StageInputs:
         """The facts about machine and caller on which the stage depends, as pairs of topic and argument."""
         yield from _facts_of_libraries(chain.from_iterable(self._libraries), self._subject)
         for process in self._processes:
-            yield from judge.facts_needed(process)
+            yield from dependencies.facts_needed(process)
 
     def _places_of_libraries(self) -> set[str]:
         """The paths at which the loader, which is not observed, might find other libraries."""
@@ -260,7 +260,7 @@ class _StageInputs:
                     if self._call.files.signature(path) != opened_files[path]:
                         raise UnreadableError(CHANGED_MEANWHILE)
                     kinds.setdefault(path, kind)
-            for path in judge.files_of_status(process, has_program):
+            for path in dependencies.files_of_status(process, has_program):
                 if self._is_relevant(path) and not path.startswith(GENERATED_FILES):
                     kinds.setdefault(path, SOURCE)
                     record.dates.append((path, presence.status_of(path)))
@@ -341,7 +341,7 @@ class _StageInputs:
         # A wrapper may add an option for colours, so the arguments of all processes are searched.
         is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
-            names |= judge.variables_of(process, self._subject.environ, is_coloured)
+            names |= dependencies.variables_of(process, self._subject.environ, is_coloured)
         return names
 
     def _add_lookups(self, record: InputRecord) -> None:

@@ -7,17 +7,13 @@ Whatever else the tool reads and queries is observed while it runs, and stored a
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache.files import elf, keys, presence
+from nvccache.files.keys import KeyComponent
+from nvccache.plan.model import Stage
+from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nvccache.files.keys import KeyComponent
-    from nvccache.plan.model import Stage
-    from nvccache.store.store import Store
 
 MODULE_IDS = "module ids"
 _FORBIDDEN = "forbidden"  # stands for the digest of a file that cannot be read

@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
 
 from nvccache.commandline.tokens import INPUT, Argument, UnknownOption, scan
 from nvccache.config import AUTO
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _LISTS = frozenset(["include-path", "system-include", "pre-include"])
 

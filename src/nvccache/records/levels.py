@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from nvccache import real_nvcc
+from nvccache import nvcc_lookup
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass
 from nvccache.records import replay
@@ -130,4 +130,4 @@ class Request:
     @property
     def guarded_environ(self) -> dict[str, str]:
         """The environment for the processes that this call starts."""
-        return real_nvcc.guarded(self.environ, self.nvcc)
+        return nvcc_lookup.guarded(self.environ, self.nvcc)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 
-from nvccache import environment, outcomes, real_nvcc
+from nvccache import environment, nvcc_lookup, outcomes
 from nvccache.config import AUTO
 from nvccache.environment import OF_ARGUMENTS, WHOLE
 from nvccache.files import presence, signatures, untrusted
@@ -151,7 +151,7 @@ def _can_be_answered(
         or len(answer.products) + (answer.rule is not None) > MOST_PRODUCTS
         or (config.log or config.readonly or config.recache or config.disable)
         or not is_private(config.dir)
-        or real_nvcc.TRIED_VARIABLE in environ
+        or nvcc_lookup.TRIED_VARIABLE in environ
     )
 
 
@@ -180,7 +180,7 @@ class _Checks:
         """Add the paths that the search for nvcc has tried; False if it could now find another nvcc."""
         own = argv[1 : len(argv) - len(request.arguments)]  # the words before nvcc's arguments
         typed, configured, environ = own[-1] if own else "", request.config.nvcc, request.environ
-        tried, depends_on_path = real_nvcc.paths_tried(request.nvcc, typed, configured, environ)
+        tried, depends_on_path = nvcc_lookup.paths_tried(request.nvcc, typed, configured, environ)
         if depends_on_path:
             self.variables.append("PATH")
         for path in dict.fromkeys([*(word for word in own if "/" in word), *tried]):
@@ -191,7 +191,7 @@ class _Checks:
                 return False
             else:
                 self._links.append((path, os.path.realpath(path)))
-        return real_nvcc.find(typed, configured, environ) == request.nvcc
+        return nvcc_lookup.find(typed, configured, environ) == request.nvcc
 
     def add_settings_file(self, environ: Mapping[str, str]) -> bool:
         """Add the user's settings file; False if it has changed since the call began."""

@@ -27,7 +27,7 @@ from nvccache.files import flock
 from nvccache.records import record
 from nvccache.records.tiered_store import COMPRESSED, LARGEST, RAW
 from nvccache.remote import envelope, outages, uploads
-from nvccache.remote.service import Service, ServiceError, connect
+from nvccache.remote.backend import Backend, BackendError, connect
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import store
@@ -53,8 +53,8 @@ class Sender:
     objects: int = 0  # the number of objects sent
     bytes: int = 0
     refused: int = 0  # items that failed although the remote works; they are not tried again
-    fault: ServiceError | None = None  # the error of the remote after which nothing more is sent
-    _service: Service | None = None
+    fault: BackendError | None = None  # the error of the remote after which nothing more is sent
+    _backend: Backend | None = None
 
     def has_more(self) -> bool:
         """Whether something is queued for the remote, and the remote has not failed."""
@@ -94,7 +94,7 @@ class Sender:
                     results.put(self._attempt(waiting.popleft()))
 
         try:
-            self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
+            self._backend = self._backend or connect(self._remote, self._environ, _ANSWER_SECONDS)
             for _ in range(min(_AT_ONCE, len(items))):
                 # Not a ThreadPool, which needs /dev/shm. The process can end before daemon threads do.
                 threading.Thread(target=send_waiting, daemon=True).start()
@@ -106,8 +106,8 @@ class Sender:
                 self.objects += size > 0
                 self.bytes += size
                 uploads.remove(self._root, self._remote.identity, item)
-        except (ServiceError, Empty) as error:
-            self.fault = error if isinstance(error, ServiceError) else ServiceError("timeout")
+        except (BackendError, Empty) as error:
+            self.fault = error if isinstance(error, BackendError) else BackendError("timeout")
             if self.fault.is_lasting:
                 identity = outages.OF_WRITING.format(self._remote.identity)
                 outages.begin(identity, self.fault.word, self.fault.text)
@@ -118,32 +118,32 @@ class Sender:
         """Send an item. Returns the item with the number of bytes sent, or with 0 and the error."""
         if self.fault:
             return item, 0, self.fault
-        assert self._service
+        assert self._backend
         try:
-            return item, send(item, Store(self._root, is_readonly=True), self._service), None
+            return item, send(item, Store(self._root, is_readonly=True), self._backend), None
         except Exception as error:
             if _is_of_remote(error):
                 self.fault = error  # so that no further items are sent
             return item, 0, error
 
 
-def _is_of_remote(error: Exception) -> TypeGuard[ServiceError]:
+def _is_of_remote(error: Exception) -> TypeGuard[BackendError]:
     """Whether the remote as a whole has failed, and not only one object."""
-    return isinstance(error, ServiceError) and error.word != "broken"
+    return isinstance(error, BackendError) and error.word != "broken"
 
 
-def send(item: Item, cache: Store, service: Service) -> int:
-    """Send an item; returns its bytes, 0 if it is no longer in the cache. Raises ServiceError."""
+def send(item: Item, cache: Store, backend: Backend) -> int:
+    """Send an item; returns its bytes, 0 if it is no longer in the cache. Raises BackendError."""
     body, name = body_of(item, cache), envelope.name_of(*item)
     if body is None:
         return 0
     if item[0] == store.RECORD:
-        theirs = service.get(name, envelope.max_sealed_size(LARGEST))
+        theirs = backend.get(name, envelope.max_sealed_size(LARGEST))
         with contextlib.suppress(ValueError):  # the remote's object is damaged, or not a record
             # If another machine sends the same record at this moment, the entries of one of them are lost.
             body = record.merged(body, envelope.unseal(theirs, *item, LARGEST) if theirs else body)
     content = envelope.seal(*item, body)
-    service.put(name, content)
+    backend.put(name, content)
     return len(content)
 
 

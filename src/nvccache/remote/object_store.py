@@ -14,7 +14,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from nvccache.remote.service import Service, ServiceError, error_of
+from nvccache.remote.backend import Backend, BackendError, error_of
 from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # loading typing would make hits from remotes slower
@@ -25,7 +25,7 @@ _CHUNK = 1 << 18  # bytes per read
 _EXISTS = "create cache entry returns non-ok"  # in opendal's message if GitHub's cache already has the entry
 
 
-class ObjectStore(Service):
+class ObjectStore(Backend):
     def __init__(self, remote: Remote, environ: Mapping[str, str], timeout: float) -> None:
         self._remote = remote
         self._environ = environ
@@ -40,7 +40,7 @@ class ObjectStore(Service):
         """Sends one request. It neither queries the size first nor requests a range, which may fail."""
         try:
             return self._read(name, most)
-        except ServiceError:
+        except BackendError:
             raise
         except Exception as error:
             message = str(error)
@@ -86,7 +86,7 @@ class ObjectStore(Service):
             import opendal
             from opendal.layers import TimeoutLayer
         except ImportError:
-            raise ServiceError("not_installed") from None
+            raise BackendError("not_installed") from None
         with _faults():
             return opendal.Operator(service, **options).layer(TimeoutLayer(self._timeout, self._timeout))
 
@@ -112,7 +112,7 @@ class ObjectStore(Service):
 
 @contextlib.contextmanager
 def _faults() -> Iterator[None]:
-    """Converts exceptions of opendal to ServiceError."""
+    """Converts exceptions of opendal to BackendError."""
     try:
         yield
     except Exception as error:

@@ -13,7 +13,7 @@ import errno
 import os
 
 from nvccache.files import untrusted
-from nvccache.remote.service import UNUSABLE, Service, ServiceError
+from nvccache.remote.backend import UNUSABLE, Backend, BackendError
 
 # Errors that mean that an object is absent. EINVAL: not a regular file, or too large.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV)
@@ -25,7 +25,7 @@ _WORDS: dict[int | None, str] = {
 }
 
 
-class SharedDirectory(Service):
+class SharedDirectory(Backend):
     def __init__(self, path: str) -> None:
         self._path = path
 
@@ -53,7 +53,7 @@ class SharedDirectory(Service):
             raise _fault(error) from None
 
     def _mode(self) -> int:
-        """The permissions of the directory; raises ServiceError.
+        """The permissions of the directory; raises BackendError.
 
         A missing directory is not created: its path may be misspelt, or its file system not mounted yet.
         """
@@ -63,5 +63,5 @@ class SharedDirectory(Service):
             raise _fault(error) from None
 
 
-def _fault(error: OSError) -> ServiceError:
-    return ServiceError(_WORDS.get(error.errno, UNUSABLE), error.strerror or "")
+def _fault(error: OSError) -> BackendError:
+    return BackendError(_WORDS.get(error.errno, UNUSABLE), error.strerror or "")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nvccache.remote import envelope, outages
-from nvccache.remote.service import Service, ServiceError, connect
+from nvccache.remote.backend import Backend, BackendError, connect
 from nvccache.remote_url import Remote
 
 _THREADS = 8
@@ -25,7 +25,7 @@ class _Client:
 
     def __init__(self, remote: Remote) -> None:
         self.remote = remote
-        self.service: Service | None = None
+        self.backend: Backend | None = None
         self.connecting = threading.Lock()
         self.has_answered = False
         # A word of outcomes.REMOTE_FAULTS, or empty. After a fault, the remote is no longer used.
@@ -129,22 +129,22 @@ class Tier:
                         self.found += 1
                         self.bytes_in += len(content)
                     return body, number
-            except ServiceError as error:
+            except BackendError as error:
                 self._note_fault(client, error)
             except ValueError:
                 self.note_broken()
         return None
 
     def _fetch(self, client: _Client, name: str, most: int) -> bytes | None:
-        """Raises ServiceError."""
+        """Raises BackendError."""
         try:
             with client.connecting:
-                client.service = client.service or connect(client.remote, self._environ, self._limit)
-            content = client.service.get(name, most)
-        except ServiceError:
+                client.backend = client.backend or connect(client.remote, self._environ, self._limit)
+            content = client.backend.get(name, most)
+        except BackendError:
             raise
         except BaseException as error:  # a panic in opendal is not an Exception
-            raise ServiceError("broken", type(error).__name__) from None
+            raise BackendError("broken", type(error).__name__) from None
         client.has_answered = True
         return content
 
@@ -167,10 +167,10 @@ class Tier:
                 return self._answers.get(name)
             late = self._tried[name]
         if not late.has_answered:
-            self._note_fault(late, ServiceError("timeout"))
+            self._note_fault(late, BackendError("timeout"))
         return None
 
-    def _note_fault(self, client: _Client, error: ServiceError) -> None:
+    def _note_fault(self, client: _Client, error: BackendError) -> None:
         with self._changed:
             if client.fault:
                 return

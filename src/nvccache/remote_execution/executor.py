@@ -12,6 +12,7 @@ observer would record in a local run.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from nvccache import endpoint, log, module_id
 from nvccache.config import Config
@@ -27,13 +28,7 @@ from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 from nvccache.run import run_stage
 from nvccache.run.call import Compile
 from nvccache.run.report import LostResultError
-from nvccache.run.stage_run import Executor, StageRun, ToolRun
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nvccache.run.stage_run import MakeExecutor, Work
+from nvccache.run.stage_run import Executor, MakeExecutor, StageRun, ToolRun, Work
 
 _JOBS = 64  # the maximum number of this user's stages that run elsewhere at the same time
 _SCRATCH_NAME = SCRATCH_NAME.encode()

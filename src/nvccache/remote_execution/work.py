@@ -14,8 +14,8 @@ from hashlib import sha256
 from nvccache import environment
 from nvccache.files import keys, signatures
 from nvccache.machine.process import Completed
+from nvccache.nvcc_lookup import is_program
 from nvccache.plan.model import Stage
-from nvccache.real_nvcc import is_program
 from nvccache.records import facts
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError

@@ -12,31 +12,25 @@ debug information turn out to show line numbers, such results are dropped, and t
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from nvccache import module_id, passes
+from nvccache.config import Config
+from nvccache.machine.process import Completed
+from nvccache.machine.slots import Slots
 from nvccache.plan import model
-from nvccache.plan.model import DependencyFile
+from nvccache.plan.model import DependencyFile, Stage
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.run import run_stage
+from nvccache.run.call import Compile
 from nvccache.run.report import LostResultError, Report
 from nvccache.run.schedule import Schedule
-from nvccache.run.stage_run import State
+from nvccache.run.stage_run import MakeExecutor, StageRun, State
 from nvccache.run.wrappers import PLACES
 from nvccache.store import store
 from nvccache.store.event_line import CACHED, FAILED, HIT, RAN, SHARED, StageEvent
 from nvccache.store.locks import Claims
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nvccache.config import Config
-    from nvccache.machine.process import Completed
-    from nvccache.machine.slots import Slots
-    from nvccache.plan.model import Stage
-    from nvccache.run.call import Compile
-    from nvccache.run.stage_run import MakeExecutor, StageRun
 
 # Parts of messages with which a tool might reject the module id that nvccache has chosen.
 _OWN_OPTIONS = (b"module id", b"module_id")

@@ -10,23 +10,18 @@ of the text. Where line numbers do not matter, a result without diagnostics is s
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from nvccache import passes
 from nvccache.files import keys
+from nvccache.files.keys import KeyComponent
 from nvccache.plan import stage_key
+from nvccache.plan.model import Stage
 from nvccache.records import record
-from nvccache.records.record import LookupKey
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.run import run_stage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from nvccache.files.keys import KeyComponent
-    from nvccache.plan.model import Stage
-    from nvccache.records.record import Entry, Result
-    from nvccache.run.call import Compile
-    from nvccache.run.stage_run import StageRun
+from nvccache.run.call import Compile
+from nvccache.run.stage_run import StageRun
 
 ANYWHERE, SAME_ID = "anywhere", "same id"  # scopes of results: for any module id, or for one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 
 from nvccache import module_id
 from nvccache.files import elf
@@ -14,16 +15,11 @@ from nvccache.records import input_records, record
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.record import Entry, Result
 from nvccache.run import find_stage, wrappers
+from nvccache.run.call import Compile
 from nvccache.run.find_stage import ANYWHERE, SAME_ID
+from nvccache.run.stage_run import StageRun, ToolRun
 from nvccache.run.wrappers import PLACES
 from nvccache.values import replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nvccache.run.call import Compile
-    from nvccache.run.stage_run import StageRun, ToolRun
 
 _DEBUG_INFORMATION = b".debug_info"  # a section of PTX that names the working directory
 _LINE_TABLE = b".debug_line"  # a section of cubins

@@ -10,22 +10,19 @@ import os
 
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
+from nvccache.machine.process import Completed
+from nvccache.observation.observer import Watch
+from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import call_key, output_names
 from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import UnreadableError
+from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.run import record_call, wrappers
 from nvccache.run.report import Report
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.machine.process import Completed
-    from nvccache.observation.observer import Watch
-    from nvccache.observation.observer_log import Observation
-    from nvccache.records.levels import Request
-    from nvccache.store.store import Store
+from nvccache.store.store import Store
 
 
 def run_query(request: Request, cache: Store, path: str, watch: Watch, since_ns: int) -> Report:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from itertools import chain
 
 from nvccache import passes
 from nvccache.files import comments, elf, presence, signatures
+from nvccache.files.signatures import Signature
 from nvccache.observation import shell_text
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
@@ -20,24 +22,16 @@ from nvccache.plan.model import ANY_WRAPPER
 from nvccache.plan.stages import tool_of
 from nvccache.records import call_key, input_records, products, record, replay
 from nvccache.records.input_records import CODE, SOURCE, InputRecord, UnreadableError
+from nvccache.records.levels import Request
 from nvccache.records.products import Answer
-from nvccache.records.record import Entry, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.run import find_stage, run_stage, wrappers
+from nvccache.run.call import Compile
+from nvccache.run.dry_runs import DryRun
+from nvccache.run.report import Report
 from nvccache.store import event_line
+from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nvccache.files.signatures import Signature
-    from nvccache.records.levels import Request
-    from nvccache.records.record import LookupKey
-    from nvccache.run.call import Compile
-    from nvccache.run.dry_runs import DryRun
-    from nvccache.run.report import Report
-    from nvccache.store.store import Store
-
 
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may drift apart during a call
 # The system clock, which can be set, minus the monotonic clock, which cannot, at the start of the call.

@@ -8,18 +8,15 @@ import threading
 
 from nvccache import module_id, passes
 from nvccache.files import keys, signatures
+from nvccache.machine.process import Handle
+from nvccache.passes import Pass
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.run import wrappers
+from nvccache.run.call import Compile
 from nvccache.run.report import LostResultError
 from nvccache.run.stage_run import ToolRun
 from nvccache.store import store
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.machine.process import Handle
-    from nvccache.passes import Pass
-    from nvccache.run.call import Compile
-    from nvccache.store.store import Store
+from nvccache.store.store import Store
 
 
 def run(call: Compile, stage: Stage, handle: Handle | None = None) -> ToolRun:

@@ -19,26 +19,20 @@ import queue
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 from nvccache import module_id
 from nvccache.machine import slots
 from nvccache.machine.process import Completed, Handle
+from nvccache.machine.slots import Slot, Slots
 from nvccache.plan.model import ANY_WRAPPER, OPAQUE
 from nvccache.records.record import Entry
 from nvccache.run import find_stage, publish_stage, run_stage
+from nvccache.run.call import Compile
 from nvccache.run.find_stage import SAME_ID
-from nvccache.run.stage_run import State
+from nvccache.run.stage_run import MakeExecutor, StageRun, State, ToolRun, Work
 from nvccache.store import locks
-from nvccache.store.locks import Wait
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nvccache.machine.slots import Slot, Slots
-    from nvccache.run.call import Compile
-    from nvccache.run.stage_run import MakeExecutor, StageRun, ToolRun, Work
-    from nvccache.store.locks import Claims
+from nvccache.store.locks import Claims, Wait
 
 _LONG_SECONDS = 0.5  # long compared with a query of a remote
 _POLL_FOR_SLOTS_SECONDS = 0.1

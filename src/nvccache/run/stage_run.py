@@ -5,23 +5,23 @@ This module knows nothing about slots, other processes and the store.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from nvccache.files.keys import KeyComponent
+from nvccache.files.signatures import Signature
+from nvccache.machine.process import Completed, Handle
+from nvccache.observation.observer import Log
+from nvccache.plan.model import Stage
+from nvccache.records.input_records import InputRecord
+from nvccache.records.record import Entry
+from nvccache.store.event_line import StageEvent
+from nvccache.store.locks import Claim
 from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nvccache.files.keys import KeyComponent
-    from nvccache.files.signatures import Signature
-    from nvccache.machine.process import Completed, Handle
-    from nvccache.observation.observer import Log
-    from nvccache.plan.model import Stage
-    from nvccache.records.input_records import InputRecord
-    from nvccache.records.record import Entry
     from nvccache.run.call import Compile
     from nvccache.run.schedule import Job
-    from nvccache.store.event_line import StageEvent
-    from nvccache.store.locks import Claim
 
 
 class State:
@@ -137,7 +137,6 @@ class Executor:
         """Release everything."""
 
 
-if TYPE_CHECKING:
-    # What a job does on a thread of its own; returns the stage's result, or None if it got none.
-    Work = Callable[[Handle], Entry | ToolRun | None]
-    MakeExecutor = Callable[[Compile], Executor]
+# What a job does on a thread of its own; returns the stage's result, or None if it got none.
+Work = Callable[[Handle], "Entry | ToolRun | None"]
+MakeExecutor = Callable[["Compile"], Executor]

@@ -31,7 +31,7 @@ import stat
 
 from nvccache.commandline import host_options
 from nvccache.files import signatures
-from nvccache.observation import judge, shell_text
+from nvccache.observation import dependencies, shell_text, uncacheable
 from nvccache.observation.observed_process import HOST
 from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER
 from nvccache.plan.stages.host import has_debug_info
@@ -142,8 +142,8 @@ def path_dependence(stage: Stage, intermediates: Intermediates, log: Log, effect
         if os.fsencode(directory) in content:
             return f"the object of {stage.kind} contains its own path"
         for process in log.read().processes:
-            if any(output.path in each for each in process.arguments) and judge.may_choose(process):
-                return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
+            if any(output.path in each for each in process.arguments) and dependencies.may_choose(process):
+                return f"`{process.name}` may choose options by the path of the object"
     return ""
 
 
@@ -172,8 +172,8 @@ def early_lookup(objects: Iterable[str], existed: Collection[str], observation: 
     """A message if a process looked up an object's path before the object was written; else empty."""
     for path in objects:
         for process in observation.processes:
-            if judge.looks_for_product(process, path, existed=path in existed):
-                return f"`{os.path.basename(process.program)}` looks for `{path}` before creating it"
+            if uncacheable.looks_for_product(process, path, existed=path in existed):
+                return f"`{process.name}` looks for `{path}` before creating it"
     return ""
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterable, Iterator
 
 from nvccache import outcomes
 from nvccache.store import directory as directories
@@ -27,10 +28,6 @@ from nvccache.store.event_line import (
     parse_line,
     quote,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 LOGS = (OLD_LOG, LOG)
 _PAUSE_SECONDS = 300.0  # the pause between calls after which a new build begins

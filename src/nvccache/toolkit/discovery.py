@@ -1,7 +1,7 @@
 """Finds the nvcc compilers of this machine, for `install`, the tests and the scripts.
 
 Knows where toolkits are installed, including the wheels of the `toolkit` extra. A compile does not use this,
-but only real_nvcc.py. Run as a program, it prints the first nvcc that it finds.
+but only nvcc_lookup.py. Run as a program, it prints the first nvcc that it finds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
-from nvccache import real_nvcc
+from nvccache import nvcc_lookup
 
 _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 
@@ -25,7 +25,7 @@ def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "
     `configured` is the `nvcc` setting. If it is set, no other nvcc is considered. `release` is the required
     CUDA release, such as `13` or `13.0`.
     """
-    found = real_nvcc.find("", configured, {**environ, real_nvcc.TRIED_VARIABLE: ""})
+    found = nvcc_lookup.find("", configured, {**environ, nvcc_lookup.TRIED_VARIABLE: ""})
     candidates = [found] if configured else [found, *_outside_of_path()]
     for nvcc in candidates:
         if is_real(nvcc) and (not release or f"{release_of(nvcc)}.".startswith(f"{release}.")):
@@ -36,7 +36,7 @@ def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "
 def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
     """A clause for the user: why `find_nvcc` found none. `origin` is the setting's, from Config.origins."""
     if configured:
-        return real_nvcc.why_none("", configured, origin, environ)[1]
+        return nvcc_lookup.why_none("", configured, origin, environ)[1]
     return "there is no nvcc on PATH or below /usr/local"
 
 
@@ -47,7 +47,7 @@ def export_path(program: str) -> str:
 
 def is_real(path: str) -> bool:
     """Whether `path` can be executed and is not nvccache under another name."""
-    return real_nvcc.is_program(path) and not real_nvcc.is_ours(path)
+    return nvcc_lookup.is_program(path) and not nvcc_lookup.is_ours(path)
 
 
 def release_of(nvcc: str) -> str:

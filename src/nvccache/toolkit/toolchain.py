@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nvccache import environment
 from nvccache.files import elf, keys, signatures
-from nvccache.real_nvcc import is_program
+from nvccache.nvcc_lookup import is_program
 from nvccache.store.store import Store
 
 # The directory with variants of libraries for certain processors, which the loader searches first.

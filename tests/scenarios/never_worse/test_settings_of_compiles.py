@@ -24,7 +24,7 @@ def unknown(uid):
     raise KeyError(uid)
 pwd.getpwuid = unknown
 sys.argv[0] = "nvccache"
-from nvccache.shim import main
+from nvccache.entry_point import main
 sys.exit(main())
 """
 

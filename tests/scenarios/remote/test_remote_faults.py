@@ -2,7 +2,7 @@
 
 A call waits for all remotes together for two seconds; the calls after it leave the remote alone. The tests
 count the connections that the server has seen, since times mean little on a busy machine. For what each kind
-of answer means see unit/remote/test_service.py.
+of answer means see unit/remote/test_backend.py.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from sample_events import event
 PROGRAM = """
 import signal, sys
 sys.argv[0] = "nvccache"
-from nvccache import shim
+from nvccache import entry_point
 from nvccache.store import eviction
 {before}
-sys.exit(shim.main())
+sys.exit(entry_point.main())
 """
 # What prints by `say`, what prints JSON, and what click prints.
 LINES = [["config"], ["stats", "--json"], ["clean", "--help"]]

@@ -17,7 +17,7 @@ from nvccache.cli import COMMANDS
 from nvccache.cli.group import commands
 
 SOURCE = os.path.dirname(os.path.dirname(package.__file__))
-PROGRAM = "import sys; sys.argv[0] = 'nvccache'; from nvccache import shim; sys.exit(shim.main())"
+PROGRAM = "import sys; sys.argv[0] = 'nvccache'; from nvccache.entry_point import main; sys.exit(main())"
 
 
 def every_command(command=commands, name="nvccache"):

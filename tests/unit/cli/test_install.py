@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.cli import install
-from nvccache.real_nvcc import is_ours
+from nvccache.nvcc_lookup import is_ours
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from nvccache import remote_url
 from nvccache.cli.install import install_command
 from nvccache.files import keys
 from nvccache.remote import outages, uploads
-from nvccache.remote.service import ServiceError
+from nvccache.remote.backend import BackendError
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -47,7 +47,7 @@ def files(folder):
 
 def fail(patch, word, name):
     def raised(*_):
-        raise ServiceError(word)
+        raise BackendError(word)
 
     patch.setattr(SharedDirectory, name, raised)
 
@@ -99,7 +99,7 @@ def test_remote_status_and_doctor_wait_at_most_five_seconds_for_a_remote(nvccach
 
     def connect(remote, environ, seconds):
         waited.append(seconds)
-        raise ServiceError("timeout")
+        raise BackendError("timeout")
 
     monkeypatch.setattr("nvccache.cli.remotes.connect", connect)
     monkeypatch.setattr("nvccache.cli.doctor.discovery.find_nvcc", lambda *_: None)

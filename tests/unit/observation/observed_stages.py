@@ -27,6 +27,15 @@ FILE, FOLDER = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 PIPE, DEVICE = stat.S_IFIFO | 0o644, stat.S_IFCHR | 0o666
 COMPILERS = ("cc1plus", "g++", "clang", "as", "cudafe++", "cicc", "ptxas")
 PROGRAMS = (*COMPILERS, "sh", "python3", "cat", "grep", "wrapper")
+TOOLS, OTHERS = "g++ cicc ptxas", "python3 wrapper cat"
+ANY_KIND = f"{TOOLS} {OTHERS} sh"
+
+
+def process(program: str = "x", *arguments: str, **seen) -> Process:
+    if program in ("sh", "bash") and not arguments:
+        arguments = ("-c", "exec g++")
+    seen = {name: seen[name] if isinstance(seen[name], dict | bool) else {*seen[name]} for name in seen}
+    return Process(f"/usr/bin/{program}", [program, *arguments], **seen)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from nvccache import remote_url
 from nvccache.files import keys
 from nvccache.records import record, send_queued
 from nvccache.remote import envelope, outages, uploads
-from nvccache.remote.service import ServiceError
+from nvccache.remote.backend import BackendError
 from nvccache.store import store
 from nvccache.store.store import Store
 from sample_entries import FRONT, add_state, keys_in
@@ -22,12 +22,12 @@ BLOB, LARGE = b"an object", os.urandom(100_000)
 
 
 class Remote:
-    """A fake service: it keeps what is put there, fails on request, and counts queries."""
+    """A fake backend: it keeps what is put there, fails on request, and counts queries."""
 
     def __init__(self):
         self.content = {}
         self.asked = []
-        self.faults = {}  # name -> ServiceError
+        self.faults = {}  # name -> BackendError
         self.fault = None
 
     def _ask(self, what, name):
@@ -127,7 +127,7 @@ def test_records_are_uploaded_after_all_blobs(put, send, cache, remote, far, mon
 @pytest.mark.parametrize("word", ["unreachable", "full", "denied"])
 def test_a_fault_of_the_remote_ends_the_upload_and_keeps_the_queue(put, send, remote, left, far, word):
     items = put(*(b"%d" % number for number in range(50)))
-    far.fault = ServiceError(word)
+    far.fault = BackendError(word)
     sent = send()
     assert left() == items
     assert len(far.asked) <= 2 * send_queued._AT_ONCE
@@ -143,7 +143,7 @@ def test_a_fault_of_the_remote_ends_the_upload_and_keeps_the_queue(put, send, re
 def test_objects_sent_before_a_fault_leave_the_queue(put, send, left, far, monkeypatch):
     monkeypatch.setattr(send_queued, "_AT_ONCE", 1)
     full, sent = put(BLOB, LARGE)
-    far.faults[envelope.name_of(*full)] = ServiceError("full")
+    far.faults[envelope.name_of(*full)] = BackendError("full")
     assert (send().objects, left()) == (1, [full])
     far.asked.clear()
     send()
@@ -153,14 +153,14 @@ def test_objects_sent_before_a_fault_leave_the_queue(put, send, left, far, monke
 def test_an_object_that_never_gets_through_does_not_block_later_ones(put, send, left, far, monkeypatch):
     monkeypatch.setattr(send_queued, "_AT_ONCE", 1)
     (bad,) = put(LARGE)
-    far.faults[envelope.name_of(*bad)] = ServiceError("timeout")
+    far.faults[envelope.name_of(*bad)] = BackendError("timeout")
     for number in range(3):
         put(b"%d" % number)
         send()
     assert left() == [bad]
 
 
-@pytest.mark.parametrize("error", [ServiceError("broken"), ZeroDivisionError()])
+@pytest.mark.parametrize("error", [BackendError("broken"), ZeroDivisionError()])
 def test_an_object_that_fails_without_a_fault_of_the_remote_is_given_up(put, send, left, far, error):
     bad, good = put(BLOB, LARGE)
     far.faults[envelope.name_of(*bad)] = error

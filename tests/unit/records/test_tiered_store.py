@@ -14,7 +14,7 @@ from nvccache.files import keys, signatures
 from nvccache.records import record, send_queued, tiered_store
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.tiered_store import TieredStore
-from nvccache.remote.service import connect
+from nvccache.remote.backend import connect
 from nvccache.store import store
 from nvccache.store.directory import Directory
 from nvccache.store.store import Store

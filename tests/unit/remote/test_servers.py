@@ -15,12 +15,12 @@ CONTENT = bytes(range(256)) * 2000
 
 
 def check_round_trip(text, environ=NO_CREDENTIALS):
-    service = opened(text, environ, 5)
-    assert service.get(NAME, 10**6) is None
+    backend = opened(text, environ, 5)
+    assert backend.get(NAME, 10**6) is None
     for _ in ("written", "replaced"):
-        service.put(NAME, CONTENT)
-    assert service.get(NAME, len(CONTENT)) == CONTENT
-    assert service.get(NAME, len(CONTENT) - 1) is None
+        backend.put(NAME, CONTENT)
+    assert backend.get(NAME, len(CONTENT)) == CONTENT
+    assert backend.get(NAME, len(CONTENT) - 1) is None
 
 
 def test_redis_stores_objects_in_a_database_with_a_prefix_and_an_expiry(tmp_path):
@@ -71,23 +71,23 @@ def test_redis_over_tls_needs_a_trusted_certificate_and_the_password(tmp_path):
 def test_a_silent_redis_with_tls_is_a_timeout():
     pytest.importorskip("redis", reason="redis is not installed: pip install 'nvccache[remote]'")
     with FaultyServer(is_silent, ends=b"") as server:
-        service = opened(f"rediss://127.0.0.1:{server.port}", timeout=0.2)
-        assert fault_of(service.get, NAME, 10) == "timeout"
+        backend = opened(f"rediss://127.0.0.1:{server.port}", timeout=0.2)
+        assert fault_of(backend.get, NAME, 10) == "timeout"
 
 
 def test_memcached_stores_objects_with_a_prefix_up_to_its_size_limit(tmp_path):
     with servers_memcached.memcached(tmp_path / "memcached", "-I", "1m") as url:
         check_round_trip(url)
         check_round_trip(f"{url}2&ttl=100")
-        service = opened(url, timeout=5)
-        assert fault_of(service.put, "large", CONTENT * 4) == "broken"
-        assert service.get(NAME, 10**6) == CONTENT
+        backend = opened(url, timeout=5)
+        assert fault_of(backend.put, "large", CONTENT * 4) == "broken"
+        assert backend.get(NAME, 10**6) == CONTENT
 
 
 def test_each_request_to_memcached_has_a_connection_of_its_own(tmp_path):
     with FaultyServer(is_silent, ends=b"") as server:
-        service = opened(f"memcached://127.0.0.1:{server.port}", timeout=0.2)
-        assert [fault_of(service.get, NAME, 10) for _ in range(2)] == ["timeout", "timeout"]
+        backend = opened(f"memcached://127.0.0.1:{server.port}", timeout=0.2)
+        assert [fault_of(backend.get, NAME, 10) for _ in range(2)] == ["timeout", "timeout"]
         assert len(server.connections) == 2
 
 
@@ -101,11 +101,11 @@ def test_an_entry_of_the_github_cache_is_never_replaced(monkeypatch):
         for name, value in cache.environ().items():
             monkeypatch.setenv(name, value)
         check_round_trip("ghac:///pr-1")
-        service = opened("ghac://", timeout=5)
-        assert service.get(NAME, 10**6) is None
-        service.put(NAME, b"first")
-        service.put(NAME, b"second")
-        assert service.get(NAME, 10) == b"first"
+        backend = opened("ghac://", timeout=5)
+        assert backend.get(NAME, 10**6) is None
+        backend.put(NAME, b"first")
+        backend.put(NAME, b"second")
+        assert backend.get(NAME, 10) == b"first"
 
 
 def test_missing_or_wrong_credentials_of_the_github_cache_are_reported(monkeypatch):

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from nvccache.remote.service import ServiceError
+from nvccache.remote.backend import BackendError
 from nvccache.remote.shared_directory import SharedDirectory
 
 NAME = "1/ab/" + "ab" * 32
@@ -55,7 +55,7 @@ def test_special_files_in_place_of_a_shared_object_count_as_absent(shared, top, 
 def test_a_shared_directory_is_not_written_through_links(shared, top, tmp_path):
     (tmp_path / "other").mkdir()
     (top / "1").symlink_to(tmp_path / "other")
-    with pytest.raises(ServiceError):
+    with pytest.raises(BackendError):
         shared.put(NAME, b"x")
     assert list((tmp_path / "other").iterdir()) == []
 
@@ -67,7 +67,7 @@ def test_a_shared_directory_is_not_written_through_links(shared, top, tmp_path):
 def test_a_missing_shared_directory_is_reported_and_not_created(tmp_path, use, name, text):
     (tmp_path / "file").write_text("")
     shared = SharedDirectory(str(tmp_path / name))
-    with pytest.raises(ServiceError) as raised:
+    with pytest.raises(BackendError) as raised:
         shared.put(NAME, b"content") if use == "put" else shared.get(NAME, 10)
     assert raised.value.word == "unusable_directory"
     assert str(raised.value) == f"the remote's directory cannot be used ({text})"
@@ -77,7 +77,7 @@ def test_a_missing_shared_directory_is_reported_and_not_created(tmp_path, use, n
 def test_a_folder_in_place_of_a_shared_object_is_a_fault_of_that_object_only(shared, top):
     """Other entries are still written, unlike in an unreachable directory."""
     (top / NAME / "x").mkdir(parents=True)
-    with pytest.raises(ServiceError) as caught:
+    with pytest.raises(BackendError) as caught:
         shared.put(NAME, b"x")
     assert caught.value.word == "broken"
     assert [entry.name for entry in top.glob("1/ab/.*")] == []
@@ -98,7 +98,7 @@ def test_a_shared_file_becomes_visible_only_when_it_is_complete(shared, top, mon
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(os, "rename", rename)
-    with pytest.raises(ServiceError, match="the remote is full"):
+    with pytest.raises(BackendError, match="the remote is full"):
         shared.put(NAME, b"content")
     assert renamed == [(7, False)]
     assert [path for path in top.rglob("*") if path.is_file()] == []
@@ -108,5 +108,5 @@ def test_a_shared_file_becomes_visible_only_when_it_is_complete(shared, top, mon
 def test_an_unreadable_file_of_a_shared_directory_is_reported_as_denied(shared, top):
     shared.put(NAME, b"x")
     (top / NAME).chmod(0)
-    with pytest.raises(ServiceError, match="denies access"):
+    with pytest.raises(BackendError, match="denies access"):
         shared.get(NAME, 10)

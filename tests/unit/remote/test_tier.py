@@ -183,8 +183,8 @@ def test_waiting_for_a_remote_ends_when_the_call_ends():
 
 def test_time_in_which_several_threads_wait_for_a_remote_is_counted_once(place, monkeypatch):
     now, is_over = [100.0], threading.Event()
-    service = SimpleNamespace(get=lambda *_: is_over.wait(60) and None)
-    monkeypatch.setattr(tier_module, "connect", lambda *_: service)
+    backend = SimpleNamespace(get=lambda *_: is_over.wait(60) and None)
+    monkeypatch.setattr(tier_module, "connect", lambda *_: backend)
     tier = place.tier(place.one, timeout=1000.0, clock=lambda: now[0])
     threads = [threading.Thread(target=get, args=(tier, key)) for key in KEYS[:5]]
     for thread in threads:

@@ -11,7 +11,7 @@ import pytest
 from nvccache import remote_url
 from nvccache.observation import observer
 from nvccache.records import send_queued
-from nvccache.remote.service import connect
+from nvccache.remote.backend import connect
 from nvccache.store import store
 from scripted_toolkit import Toolkit, cubin, stages
 

@@ -9,8 +9,8 @@ import pytest
 from nvccache.machine.process import Completed
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
-from nvccache.run.report import Report
 from nvccache.run.deliver import Delivery, LinesMatterError
+from nvccache.run.report import Report
 from nvccache.run.stage_run import StageRun, ToolRun
 from nvccache.run.wrappers import PLACES
 from nvccache.store.event_line import HIT, RAN, SHARED, StageEvent

@@ -40,10 +40,10 @@ WITH_TOOL = f"""
 import sys
 sys.path.append({str(Path(__file__).parent)!r})
 import made_up_tool
-from nvccache import shim
+from nvccache import entry_point
 from nvccache.plan import stages
 stages.TOOLS["weave"] = made_up_tool.TOOL
-sys.exit(shim.main())
+sys.exit(entry_point.main())
 """
 
 

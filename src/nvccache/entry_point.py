@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from nvccache import call_end, outcomes, real_nvcc
+from nvccache import call_end, nvcc_lookup, outcomes
 from nvccache.config import Config, load
 from nvccache.store.event_line import Event
 
@@ -68,7 +68,7 @@ def _is_launcher(argument: str) -> bool:
     """Whether an argument names nvccache itself, but not as `nvcc`."""
     if _is_name_of_nvcc(os.path.basename(argument)) or argument.startswith("-"):
         return False
-    return real_nvcc.is_ours(argument) if "/" in argument else argument in real_nvcc.OWN_NAMES
+    return nvcc_lookup.is_ours(argument) if "/" in argument else argument in nvcc_lookup.OWN_NAMES
 
 
 def _undo_locale_coercion() -> None:
@@ -122,7 +122,7 @@ def _is_compiler(argument: str, *others: str) -> bool:
     if argument.startswith("-") or "nvcc" in argument:
         return not argument.startswith("-")
     is_name = any(part in argument for part in _COMPILER_NAMES)
-    return is_name and bool(others and real_nvcc.find(argument, "", os.environ))
+    return is_name and bool(others and nvcc_lookup.find(argument, "", os.environ))
 
 
 def _compile_or_exec(typed: str, arguments: list[str]) -> int:
@@ -131,7 +131,7 @@ def _compile_or_exec(typed: str, arguments: list[str]) -> int:
     nvcc = ""
     try:
         config = load(environ)
-        nvcc = real_nvcc.find(typed, config.nvcc, environ)
+        nvcc = nvcc_lookup.find(typed, config.nvcc, environ)
         if not nvcc:
             return _no_compiler(typed, config.nvcc, config.origins["nvcc"], environ)
         return _cached_compile(nvcc, typed, arguments, config, environ)
@@ -139,7 +139,7 @@ def _compile_or_exec(typed: str, arguments: list[str]) -> int:
         if config.strict if config else environ.get("NVCCACHE_STRICT", "") not in ("", "0"):
             raise
         configured = config.nvcc if config else environ.get("NVCCACHE_NVCC", "")
-        nvcc = nvcc or real_nvcc.find(typed, configured, environ)
+        nvcc = nvcc or nvcc_lookup.find(typed, configured, environ)
         if not nvcc:
             return _no_compiler(typed, configured, "NVCCACHE_NVCC", environ)
         if config:
@@ -180,14 +180,14 @@ def _cached_compile(
 def _reason_to_bypass(typed: str, nvcc: str, config: Config, environ: dict[str, str]) -> str:
     if config.disable:
         return "disabled"
-    if real_nvcc.TRIED_VARIABLE in environ:
+    if nvcc_lookup.TRIED_VARIABLE in environ:
         return "nested"
     if "nvcc" not in os.path.basename(typed):
         return "not_nvcc"
     if not config.dir:
         return "no_cache_directory"
     # A script whose interpreter can preload libraries does not get here: the launcher runs it (script.c).
-    return "scripted_nvcc" if real_nvcc.is_script(nvcc) else ""
+    return "scripted_nvcc" if nvcc_lookup.is_script(nvcc) else ""
 
 
 def _staged_compile(request: Request, began: float) -> int:
@@ -258,7 +258,7 @@ def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, st
     """Report why there is no nvcc to run; returns the exit status that a shell would return."""
     from nvccache.toolkit import discovery
 
-    status, sentence = real_nvcc.why_none(typed, configured, origin, environ)
+    status, sentence = nvcc_lookup.why_none(typed, configured, origin, environ)
     call_end.write(2, os.fsencode(f"nvccache: {sentence}\n"))
     if typed == "nvcc" and (nvcc := discovery.find_nvcc(environ)):
         call_end.write(2, os.fsencode(f"hint: to use `{nvcc}`, run `{discovery.export_path(nvcc)}`\n"))
@@ -272,7 +272,7 @@ def _exec_nvcc(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoRe
     for signum in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signum in (signal.SIGPIPE, signal.SIGXFSZ) or callable(signal.getsignal(signum)):
             signal.signal(signum, signal.SIG_DFL)
-    environ = real_nvcc.guarded(environ, nvcc)
+    environ = nvcc_lookup.guarded(environ, nvcc)
     try:
         try:
             os.execve(nvcc, [nvcc, *arguments], environ)

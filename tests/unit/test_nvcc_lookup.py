@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.real_nvcc import TRIED_VARIABLE, find, guarded, is_script, paths_tried, why_none
+from nvccache.nvcc_lookup import TRIED_VARIABLE, find, guarded, is_script, paths_tried, why_none
 
 
 def _program(path: Path, content: str = "#!/bin/sh\n", mode: int = 0o755) -> str:
@@ -146,7 +146,7 @@ def test_a_wrapper_that_finds_nvccache_again_ends_up_at_the_real_nvcc(tmp_path):
 
     source = os.path.dirname(os.path.dirname(nvccache.__file__))
     shim = f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {source!r})\n"
-    _program(tmp_path / "shims" / "nvcc", shim + "from nvccache.shim import main\nsys.exit(main())\n")
+    _program(tmp_path / "shims" / "nvcc", shim + "from nvccache.entry_point import main\nsys.exit(main())\n")
     _program(tmp_path / "wrappers" / "nvcc", '#!/bin/sh\nPATH=${PATH#*:}:${PATH%%:*} exec nvcc "$@"\n')
     _program(tmp_path / "cuda" / "nvcc", '#!/bin/sh\necho real "$@"\n')
     environ = {

@@ -12,14 +12,14 @@ import pytest
 import faulty_server
 from faulty_server import FaultyServer, says
 from nvccache import outcomes, remote_url
+from nvccache.remote import backend as backends
 from nvccache.remote import object_store
-from nvccache.remote import service as services
 from opened_remotes import MOST, NAME, NO_CREDENTIALS, fault_of, opened
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
 
-def service(server, kind="http"):
+def backend(server, kind="http"):
     return opened(f"{server.url}/p" if kind == "http" else f"s3://b/p?endpoint={server.url}&anonymous=1")
 
 
@@ -29,8 +29,8 @@ def s3_error(status, code):
 
 def test_every_remote_fault_has_a_message_and_a_counter():
     # A remote that is not used sends no message.
-    assert set(services.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
-    assert {*services._CODES, *services._PHRASES} <= set(outcomes.REMOTE_FAULTS)
+    assert set(backends.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
+    assert {*backends._CODES, *backends._PHRASES} <= set(outcomes.REMOTE_FAULTS)
 
 
 @pytest.mark.parametrize(
@@ -42,18 +42,18 @@ def test_every_remote_fault_has_a_message_and_a_counter():
     ],
 )  # fmt: skip
 def test_a_message_of_the_client_is_shortened_to_a_fault_and_its_code(message, word, code):
-    found = services.error_of(message)
-    assert (found.word, found.text) == (word, services.TEXTS[word] + (f" ({code})" if code else ""))
+    found = backends.error_of(message)
+    assert (found.word, found.text) == (word, backends.TEXTS[word] + (f" ({code})" if code else ""))
 
 
 @pytest.mark.parametrize("kind", ["http", "s3"])
 def test_fetching_a_remote_object_is_one_request(kind):
     with FaultyServer(says(200, b"content")) as server:
-        assert service(server, kind).get(NAME, 7) == b"content"
+        assert backend(server, kind).get(NAME, 7) == b"content"
         assert len(server.requests) == 1
         assert server.requests[0].startswith("GET ")
         assert NAME in server.requests[0]
-        assert service(server, kind).get(NAME, 6) is None
+        assert backend(server, kind).get(NAME, 6) is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_fetching_a_remote_object_is_one_request(kind):
 @pytest.mark.parametrize("kind", ["http", "s3"])
 def test_fetching_an_absent_remote_object_returns_none(kind, answer):
     with FaultyServer(answer) as server:
-        assert service(server, kind).get(NAME, MOST) is None
+        assert backend(server, kind).get(NAME, MOST) is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_fetching_an_absent_remote_object_returns_none(kind, answer):
 )
 def test_each_http_error_of_a_remote_has_its_fault_word(kind, answer, word):
     with FaultyServer(answer) as server:
-        assert fault_of(service(server, kind).get, NAME, MOST) == word
+        assert fault_of(backend(server, kind).get, NAME, MOST) == word
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_reading_a_remote_object_stops_at_the_size_limit():
             connection.sendall(b"x" * 65536)
 
     with FaultyServer(sends_a_terabyte) as server:
-        assert service(server).get(NAME, MOST) is None
+        assert backend(server).get(NAME, MOST) is None
 
 
 def test_a_redirect_to_another_host_does_not_send_the_password():

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from nvccache.remote_url import Remote
 
 
-class Service(ABC):
-    """A remote; thread-safe. Both methods raise ServiceError. Names are relative paths (envelope.py)."""
+class Backend(ABC):
+    """A remote; thread-safe. Both methods raise BackendError. Names are relative paths (envelope.py)."""
 
     @abstractmethod
     def get(self, name: str, most: int) -> bytes | None:
@@ -70,7 +70,7 @@ _PHRASES = {
 }
 
 
-class ServiceError(Exception):
+class BackendError(Exception):
     """A request to a remote failed. `word` is a key of outcomes.REMOTE_FAULTS, and `text` a clause."""
 
     def __init__(self, word: str, detail: str = "", status: str = "") -> None:
@@ -89,17 +89,17 @@ class ServiceError(Exception):
         return self.word not in ("not_installed", UNUSABLE)
 
 
-def error_of(message: str) -> ServiceError:
+def error_of(message: str) -> BackendError:
     """The error for a message of an opendal exception."""
     message = _TARGET.sub("", message.partition("\n\nBacktrace")[0])
     code = next((one or two or three for one, two, three in _CODE.findall(message)), "")
     status = next(iter(_STATUS.findall(message)), "")
     detail = code or (f"status {status}" if status else "")
     if detail:
-        return ServiceError(_WORDS.get(code) or _WORDS.get(status) or "broken", detail, status)
+        return BackendError(_WORDS.get(code) or _WORDS.get(status) or "broken", detail, status)
     lowered = message.lower()
     words = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
-    return ServiceError(next(words, "broken"))
+    return BackendError(next(words, "broken"))
 
 
 # Words for the exceptions of redis-py and for their subclasses.
@@ -108,14 +108,14 @@ _WORDS_OF_REDIS |= {"TimeoutError": "timeout", "ConnectionError": "unreachable"}
 _WORDS_OF_REDIS |= {"OutOfMemoryError": "full", "ReadOnlyError": "denied"}
 
 
-class RedisWithTls(Service):
+class RedisWithTls(Backend):
     """The scheme `rediss://`, through redis-py. Other remotes use opendal, which has no TLS for redis."""
 
     def __init__(self, remote: Remote, environ: Mapping[str, str], timeout: float) -> None:
         try:
             redis = importlib.import_module("redis")
         except ImportError:
-            raise ServiceError("not_installed") from None
+            raise BackendError("not_installed") from None
         self._prefix = remote.options["prefix"] + "/" if "prefix" in remote.options else ""
         self._seconds = remote.options.get("ttl")
         self._client = redis.Redis(
@@ -141,11 +141,11 @@ def _answer_of_redis(request: Callable[[], object]) -> object:
         kinds = [kind.__name__ for kind in type(error).__mro__]
         words = (_WORDS_OF_REDIS[kind] for kind in kinds if kind in _WORDS_OF_REDIS)
         is_tls = "SSL" in str(error) or isinstance(error.__context__, FileNotFoundError)
-        raise ServiceError("tls" if is_tls else next(words, "broken")) from None
+        raise BackendError("tls" if is_tls else next(words, "broken")) from None
 
 
-def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:
-    """A client of a remote. `timeout`, in seconds, limits each read or write. Raises ServiceError."""
+def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Backend:
+    """A client of a remote. `timeout`, in seconds, limits each read or write. Raises BackendError."""
     if remote.scheme == "file":
         from nvccache.remote.shared_directory import SharedDirectory
 

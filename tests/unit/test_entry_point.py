@@ -17,10 +17,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from nvccache import call_end, cli, config, shim
+from nvccache import call_end, cli, config, entry_point
 from nvccache.commandline.invocation import Bypass
 from nvccache.machine import process
-from nvccache.real_nvcc import TRIED_VARIABLE
+from nvccache.nvcc_lookup import TRIED_VARIABLE
 from nvccache.records import levels
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
@@ -33,7 +33,7 @@ from nvccache.toolkit import discovery
 PROGRAM = """
 import signal
 import sys
-from nvccache import shim
+from nvccache import entry_point
 from nvccache.machine import process
 
 class Held:
@@ -41,7 +41,7 @@ class Held:
         {act}
 
 sys.argv = ["nvccache", "--version"]
-shim.role()
+entry_point.role()
 process.raise_on_stop_signals()
 Held()
 print("goes on")
@@ -72,7 +72,7 @@ def test_a_signal_that_comes_while_handlers_are_set_ends_the_call(monkeypatch):
     monkeypatch.setattr(process, "raise_on_stop_signals", Mock(side_effect=stop))
     monkeypatch.setattr(process, "die_of", sys.exit)
     with pytest.raises(SystemExit, match=str(int(signal.SIGTERM))):
-        shim._staged_compile(None, 0.0)
+        entry_point._staged_compile(None, 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -117,18 +117,18 @@ def test_the_command_line_decides_between_a_compile_and_a_command(line, tmp_path
     argv = line.replace("HERE", str(tmp_path)).split()
     monkeypatch.setattr(sys, "argv", ["/bin/nvccache", *argv])
     monkeypatch.setattr(cli, "main", lambda: " ".join(["command", *sys.argv[1:]]))
-    monkeypatch.setattr(shim, "_compile", lambda typed, words: " ".join(["compile", typed, *words]))
-    assert shim.main() == ROLES[line].replace("HERE", str(tmp_path))
+    monkeypatch.setattr(entry_point, "_compile", lambda typed, words: " ".join(["compile", typed, *words]))
+    assert entry_point.main() == ROLES[line].replace("HERE", str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["nvcc", "nvcc-13.0"])
 def test_under_the_name_of_nvcc_every_call_is_a_compile(monkeypatch, name):
     monkeypatch.setattr(sys, "argv", [f"/bin/{name}", "stats"])
-    monkeypatch.setattr(shim, "_compile", lambda typed, words: (typed, words))
+    monkeypatch.setattr(entry_point, "_compile", lambda typed, words: (typed, words))
     monkeypatch.setenv("LC_CTYPE", "C.UTF-8")
     monkeypatch.delenv("LC_ALL", raising=False)
-    monkeypatch.setattr(shim, "open", lambda *given: io.BytesIO(b"LC_CTYPE=C"), raising=False)
-    assert shim.main() == ("", ["stats"])
+    monkeypatch.setattr(entry_point, "open", lambda *given: io.BytesIO(b"LC_CTYPE=C"), raising=False)
+    assert entry_point.main() == ("", ["stats"])
     assert os.environ["LC_CTYPE"] == "C"
 
 
@@ -154,9 +154,9 @@ def test_tools_get_the_locale_that_the_caller_had(
 
     monkeypatch.setenv("LC_CTYPE", current)
     monkeypatch.setenv("LC_ALL", lc_all)
-    monkeypatch.setattr(shim, "open", opened, raising=False)
-    monkeypatch.setattr(shim, "sys", SimpleNamespace(flags=SimpleNamespace(utf8_mode=is_utf8_mode)))
-    shim._undo_locale_coercion()
+    monkeypatch.setattr(entry_point, "open", opened, raising=False)
+    monkeypatch.setattr(entry_point, "sys", SimpleNamespace(flags=SimpleNamespace(utf8_mode=is_utf8_mode)))
+    entry_point._undo_locale_coercion()
     assert os.environ.get("LC_CTYPE") == restored
 
 
@@ -177,7 +177,7 @@ class Call:
 
     def run(self, typed: str = "", *arguments: str) -> object:
         try:
-            return shim._compile_or_exec(typed, ["-c", "a.cu", *arguments])
+            return entry_point._compile_or_exec(typed, ["-c", "a.cu", *arguments])
         except (Executed, Died) as end:
             return end.args[0]
         except SystemExit as end:
@@ -359,10 +359,10 @@ def test_an_interrupt_before_a_compile_ends_the_process_by_sigint(call, monkeypa
 
     monkeypatch.setattr(levels, "answer", interrupt)
     with pytest.raises(Died, match="died of 2"):
-        shim._compile("", [])
-    monkeypatch.setattr(shim, "_compile_or_exec", lambda typed, arguments: 5)
+        entry_point._compile("", [])
+    monkeypatch.setattr(entry_point, "_compile_or_exec", lambda typed, arguments: 5)
     with pytest.raises(SystemExit, match=r"^5$"):
-        shim._compile("", [])
+        entry_point._compile("", [])
 
 
 def broken(*given):
@@ -393,7 +393,7 @@ def test_after_a_fault_the_real_nvcc_compiles_and_the_fault_is_logged_and_counte
 def test_a_fault_while_settings_are_read_ends_in_nvcc_unless_strict(call, monkeypatch, strict, is_raised):
     if strict is not None:
         monkeypatch.setenv("NVCCACHE_STRICT", strict)
-    monkeypatch.setattr(shim, "load", broken)
+    monkeypatch.setattr(entry_point, "load", broken)
     monkeypatch.setenv("NVCCACHE_NVCC", shutil.copy(call.nvcc, f"{call.nvcc}-13"))
     if is_raised:
         with pytest.raises(RuntimeError):
@@ -405,7 +405,7 @@ def test_a_fault_while_settings_are_read_ends_in_nvcc_unless_strict(call, monkey
 @pytest.mark.parametrize("is_broken", [False, True])
 def test_a_missing_compiler_is_one_sentence_with_a_hint_for_nvcc(call, monkeypatch, capfd, is_broken):
     if is_broken:
-        monkeypatch.setattr(shim, "load", broken)
+        monkeypatch.setattr(entry_point, "load", broken)
     os.unlink(call.nvcc)
     monkeypatch.setenv("PATH", os.path.dirname(call.nvcc))
     monkeypatch.setattr(discovery, "find_nvcc", lambda environ: "/cuda/bin/nvcc")
