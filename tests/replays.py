@@ -19,8 +19,8 @@ from installations import compile_launcher, launcher_of_tree, shared
 from nvccache import config
 from nvccache.files import keys
 from nvccache.records import replay, replay_layout
+from nvccache.records.direct_hit import Request
 from nvccache.records.input_records import InputRecord
-from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.store import store
 from nvccache.store.store import Store

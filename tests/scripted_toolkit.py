@@ -19,9 +19,9 @@ from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.explain import miss_reason
 from nvccache.explain.miss_reason import Explanation, ObjectRecord
-from nvccache.records import levels
+from nvccache.records import direct_hit
 from nvccache.records.base_dir import checkout_of
-from nvccache.records.levels import Request
+from nvccache.records.direct_hit import Request
 from nvccache.records.products import Answer
 from nvccache.run import compile as compiling
 from nvccache.run.report import Report
@@ -151,7 +151,7 @@ class Toolkit:
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> Answer | None:
         """What a record answers, if one does."""
         environ = {**self.environ, **variables}
-        found = levels.answer(Request(self.nvcc, line.split(), environ, settings.load(environ)))
+        found = direct_hit.answer(Request(self.nvcc, line.split(), environ, settings.load(environ)))
         return found if isinstance(found, Answer) else None
 
 

@@ -26,8 +26,8 @@ LIBRARIES = {"blake3", "blake3.blake3", "xxhash", "xxhash._xxhash", "xxhash.vers
 OURS = """
     call_end commandline commandline.host_options commandline.invocation commandline.options
     commandline.tokens config entry_point environment files files.comments files.keys files.presence
-    files.signatures files.untrusted nvcc_lookup outcomes records records.call_key records.facts
-    records.input_records records.levels records.output_names records.products records.record records.replay
+    files.signatures files.untrusted nvcc_lookup outcomes records records.call_key records.direct_hit
+    records.facts records.input_records records.output_names records.products records.record records.replay
     records.replay_layout store store.directory store.event_line store.sections store.store
 """
 DIRECT = {*BUILT_IN, *LIBRARIES, "nvccache", *(f"nvccache.{name}" for name in OURS.split())}

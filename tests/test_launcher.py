@@ -242,7 +242,7 @@ def without_encodings(environment: Path) -> None:
 
 
 def without_what_a_fault_needs(environment: Path) -> None:
-    (package(environment) / "records" / "levels.py").unlink()
+    (package(environment) / "records" / "direct_hit.py").unlink()
     (package(environment) / "cli" / "group.py").unlink()
     event_line = package(environment) / "store" / "event_line.py"
     event_line.write_text("def append(*_): raise OSError\nclass Event:")
@@ -400,12 +400,7 @@ def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path):
         environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DISABLE": "1"}
         words = [f"{environment}/bin/nvccache", "nvcc"]
         argv = [*(words if milliseconds % 2 else [f"{environment}/bin/nvcc"]), "-c", "a.cu"]
-        started = subprocess.Popen(
-            argv,
-            env=environ,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        started = subprocess.Popen(argv, env=environ, stderr=subprocess.PIPE, start_new_session=True)
         time.sleep(milliseconds / 1000)
         os.killpg(started.pid, signal.SIGINT)
         _, stderr = started.communicate(timeout=10)

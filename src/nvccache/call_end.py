@@ -25,17 +25,14 @@ _INPUTS = tuple(".cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir"
 _NOT_BEFORE_INPUTS = ("-o", "--output-file", "-D", "--define-macro")
 
 
-def finish_hit(answer: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
+def exit_with_hit(answer: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
     """Report a direct hit and exit. Returns only if a query's output cannot be written."""
     result = answer.result
     if answer.is_of_query and not write_output(result.stdout, result.stderr, is_query=True):
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
         return
-    event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
+    event = answer.event()
     event.remote = remote
-    event.tool_saved = result.seconds
-    event.sources, event.replayed = answer.sources, result.stages
-    event.product = os.path.abspath(answer.products[0][0]) if answer.products else ""
     note(config, f"{event.outcome.replace('_', ' ')} {event.product}")
     record(config, event, began)
     if not answer.is_of_query:
@@ -98,10 +95,10 @@ def record_bypass(config: Config, reason: str, detail: str, arguments: list[str]
     """Record a call that was left to nvcc before anything ran; `detail` is for the log."""
     event = Event(outcomes.BYPASS, reason)
     event.product, event.sources = _product_named_in(arguments), _sources_named_in(arguments)
-    if detail and config.log:
+    if config.log:
         from nvccache import log
 
-        note(config, f"bypass {reason} {log.hide_detail(detail)}")
+        note(config, f"bypass {reason} {log.hide_detail(detail)}".rstrip())
     record(config, event, began)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from nvccache.records.levels import Request
+    from nvccache.records.direct_hit import Request
 
 _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, so that no garbage is collected
@@ -155,7 +155,7 @@ def _cached_compile(
 ) -> int:
     gc.disable()  # a hit creates a few thousand objects and drops none, so collecting garbage is useless
     # Imported here, so that the real nvcc runs if an import fails.
-    from nvccache.records import levels
+    from nvccache.records import direct_hit
     from nvccache.records.products import Answer
 
     began = time.monotonic()
@@ -164,14 +164,14 @@ def _cached_compile(
         if reason in _COUNTED_BYPASSES:
             call_end.record_bypass(config, reason, "", arguments, began)
         _exec_nvcc(nvcc, arguments, environ)
-    request = levels.Request(nvcc, arguments, environ, config)
-    answer = levels.answer(request)
+    request = direct_hit.Request(nvcc, arguments, environ, config)
+    answer = direct_hit.answer(request)
     if answer is None:
         gc.set_threshold(_GC_THRESHOLD)
         gc.enable()
         return _staged_compile(request, began)
     if isinstance(answer, Answer):
-        call_end.finish_hit(answer, config, began)
+        call_end.exit_with_hit(answer, config, began)
     else:
         call_end.record_bypass(config, answer.reason, answer.detail, arguments, began)
     return _exec_nvcc(nvcc, arguments, environ)
@@ -212,7 +212,7 @@ def _compile_request(request: Request, began: float) -> int:
     nvcc, arguments, environ, config = request.nvcc, request.arguments, request.environ, request.config
     report = compiling.compile_call(request, Explanation(is_recaching=config.recache))
     if report.answer:
-        call_end.finish_hit(report.answer, config, began, report.remote)
+        call_end.exit_with_hit(report.answer, config, began, report.remote)
         _exec_nvcc(nvcc, arguments, environ)
     event = call_end.event_of(report, list(request.invocation.inputs), arguments, began)
     if report.leave_to_nvcc == "odd_failure":

@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # Variables for colours affect diagnostics only with one of these options, since no tool runs on a terminal.
-_COLOUR_OPTIONS = (
-    "-fdiagnostics-color",
-    "-fcolor-diagnostics",
-    "-fdiagnostics-urls",
-    "-fansi-escape-codes",
-)
+_COLOUR_OPTIONS = ("-fdiagnostics-color", "-fcolor-diagnostics", "-fdiagnostics-urls", "-fansi-escape-codes")
 # They contain arguments for nvcc; see invocation.py.
 OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
 LIBRARY_PATH, TUNABLES = "LD_LIBRARY_PATH", "GLIBC_TUNABLES"

@@ -19,13 +19,12 @@ class Scheme:
     host: str  # what the URL's host is, such as a bucket; empty if URLs have none
     options: tuple[str, ...]
     port: int = 0  # the default port; 0 if URLs have no port, user and password
+    is_directory: bool = False  # whether URLs have an absolute path of a directory
 
 
 SCHEMES = {
     "s3": Scheme(
-        "s3://bucket/prefix",
-        "bucket",
-        ("endpoint", "region", "profile", "anonymous", "virtual_host", "ec2"),
+        "s3://bucket/prefix", "bucket", ("endpoint", "region", "profile", "anonymous", "virtual_host", "ec2")
     ),
     "redis": Scheme("redis://host:6379/0?prefix=nvccache", "host", ("prefix", "ttl"), 6379),
     "rediss": Scheme("rediss://host:6379/0?prefix=nvccache", "host", ("prefix", "ttl"), 6379),
@@ -35,7 +34,7 @@ SCHEMES = {
     "gs": Scheme("gs://bucket/prefix", "bucket", ("endpoint", "anonymous", "metadata")),
     "azblob": Scheme("azblob://container/prefix", "container", ("endpoint", "account", "anonymous")),
     "ghac": Scheme("ghac:///prefix", "", ()),
-    "file": Scheme("file:///directory", "", ()),
+    "file": Scheme("file:///directory", "", (), is_directory=True),
 }
 _SWITCHES = frozenset(("anonymous", "virtual_host", "ec2", "metadata"))
 _OFF = ("0", "false", "no", "off")
@@ -113,9 +112,9 @@ def _remote(text: str) -> Remote:
     user, _, password = map(_decoded, credentials.partition(":"))
     shown = f"{name}://{at and _MASK}{at}{address}{slash}{path.rstrip('/')}{question}{query}"
     path = _decoded(path).strip("/")
-    if name == "file":
+    if scheme.is_directory:
         host, path = host.removeprefix("localhost"), path and f"/{path}"
-    if bool(host) != bool(scheme.host) or (name == "file" and not path):
+    if bool(host) != bool(scheme.host) or (scheme.is_directory and not path):
         raise RemoteUrlError(
             f"the URL has no {scheme.host or 'absolute path'}; write it as `{scheme.example}`"
         )

@@ -14,8 +14,8 @@ from generator.claims import WRITING, Case, Site, products_of
 from nvccache import config
 from nvccache.plan.model import OPAQUE
 from nvccache.records import call_key
+from nvccache.records.direct_hit import Request
 from nvccache.records.input_records import InputRecord
-from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
 

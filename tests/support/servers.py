@@ -41,10 +41,7 @@ def program(name: str, package: str) -> str:
 
 @contextlib.contextmanager
 def running(
-    argv: Sequence[str | Path],
-    directory: Path,
-    port: int,
-    environ: Mapping[str, str] | None = None,
+    argv: Sequence[str | Path], directory: Path, port: int, environ: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server that answers at its port until the block ends; its output is in `directory/log`."""
     words = [str(word) for word in argv]

@@ -74,10 +74,7 @@ def nginx(directory: Path) -> Iterator[Nginx]:
     hashed = base64.b64encode(hashlib.sha1(PASSWORD.encode()).digest()).decode()
     (directory / "htpasswd").write_text(f"{USER}:{{SHA}}{hashed}\n")
     text = _CONFIGURATION.format(
-        module=_MODULE,
-        user="user root;" if os.geteuid() == 0 else "",
-        here=directory,
-        port=port,
+        module=_MODULE, user="user root;" if os.geteuid() == 0 else "", here=directory, port=port
     )
     (directory / "nginx.conf").write_text(text)
     with servers.running([*argv, "-c", directory / "nginx.conf"], directory, port):

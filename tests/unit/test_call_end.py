@@ -48,7 +48,7 @@ def compiled() -> Answer:
 
 def test_a_hit_prints_its_messages_and_leaves_an_event(settings, cache_dir, work, tmp_path, capfd):
     with pytest.raises(SystemExit, match=r"^0$"):
-        call_end.finish_hit(compiled(), settings, time.monotonic() - 3, RemoteUse(4, 2))
+        call_end.exit_with_hit(compiled(), settings, time.monotonic() - 3, RemoteUse(4, 2))
     assert capfd.readouterr() == ("out", "err")
     event = event_in(cache_dir)
     assert (event.outcome, event.product, event.sources) == ("direct_hit", f"{work}/a.o", ["a.cu"])
@@ -68,10 +68,10 @@ def test_a_query_that_cannot_be_printed_is_left_to_nvcc_and_a_hit_is_not(
         call_end, "write", lambda stream, text: write(stream, text[: 3 * stream]) and stream == 2
     )
     if is_query:
-        call_end.finish_hit(answer, settings, 0.0)
+        call_end.exit_with_hit(answer, settings, 0.0)
     else:
         with pytest.raises(SystemExit):
-            call_end.finish_hit(answer, settings, 0.0)
+            call_end.exit_with_hit(answer, settings, 0.0)
     event = event_in(cache_dir)
     expected = ("bypass", "query_streams") if is_query else ("direct_hit", "")
     assert (event.outcome, event.reason) == expected
@@ -80,7 +80,7 @@ def test_a_query_that_cannot_be_printed_is_left_to_nvcc_and_a_hit_is_not(
 
 def test_an_answer_to_a_query_is_printed_and_saves_no_compiler_time(settings, cache_dir, capfd):
     with pytest.raises(SystemExit, match=r"^0$"):
-        call_end.finish_hit(Answer(Result((), b"answer", b"err")), settings, 0.0)
+        call_end.exit_with_hit(Answer(Result((), b"answer", b"err")), settings, 0.0)
     assert capfd.readouterr() == ("answer", "err")
     event = event_in(cache_dir)
     assert (event.outcome, event.product, event.remote, event.stages) == ("query_hit", "", None, [])
@@ -153,7 +153,7 @@ def test_product_and_sources_of_a_bypassed_call_are_guessed(
     event = event_in(cache_dir)
     assert (event.outcome, event.reason, event.sources) == ("bypass", "link", sources.split())
     assert event.product == (str(tmp_path / product) if product else "")
-    assert not (tmp_path / "log").exists()
+    assert (tmp_path / "log").read_text().endswith(" bypass link\n")
 
 
 def test_the_detail_of_a_bypass_and_wrong_settings_are_in_the_log_alone(cache_dir, tmp_path):

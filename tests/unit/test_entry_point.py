@@ -21,7 +21,7 @@ from nvccache import call_end, cli, config, entry_point
 from nvccache.commandline.invocation import Bypass
 from nvccache.machine import process
 from nvccache.nvcc_lookup import TRIED_VARIABLE
-from nvccache.records import levels
+from nvccache.records import direct_hit
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.remote import uploads
@@ -215,7 +215,7 @@ def call(tmp_path, cache_dir, monkeypatch):
     monkeypatch.setattr(os, "execve", execute)
     monkeypatch.setattr(os, "_exit", sys.exit)
     monkeypatch.setattr(process, "die_of", die)
-    monkeypatch.setattr(levels, "answer", lambda request: None)
+    monkeypatch.setattr(direct_hit, "answer", lambda request: None)
     return made
 
 
@@ -250,7 +250,7 @@ def test_calls_that_nvccache_does_not_cache_become_nvcc_at_once(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(config, "home_of", lambda environ: "")
-    monkeypatch.setattr(levels, "answer", lambda request: pytest.fail("looks for a record"))
+    monkeypatch.setattr(direct_hit, "answer", lambda request: pytest.fail("looks for a record"))
     if typed == "SCRIPT":
         typed = call.nvcc
         Path(call.nvcc).write_text("#!/bin/sh\n")
@@ -259,20 +259,21 @@ def test_calls_that_nvccache_does_not_cache_become_nvcc_at_once(
     assert call.events() == expected
     assert call.environ[TRIED_VARIABLE].split(":")[-1] == nvcc
     assert call.environ["PATH"] == os.environ["PATH"]
-    assert not (tmp_path / "log").exists()
+    is_asked_not_to_cache = not variables.keys().isdisjoint(("NVCCACHE_DISABLE", TRIED_VARIABLE))
+    assert (tmp_path / "log").exists() != is_asked_not_to_cache
 
 
 def test_a_recorded_call_ends_without_a_compile_and_a_bypassed_one_becomes_nvcc(call, monkeypatch, capfd):
     hit = Answer(Result((), b"out", b"err"))
     hit.result.stages = [STAGE]
-    monkeypatch.setattr(levels, "answer", lambda request: hit)
+    monkeypatch.setattr(direct_hit, "answer", lambda request: hit)
     assert call.run() == 0
     assert not gc.isenabled()
-    monkeypatch.setattr(levels, "answer", lambda request: Bypass("link", "a detail"))
+    monkeypatch.setattr(direct_hit, "answer", lambda request: Bypass("link", "a detail"))
     assert call.run() == call.became_nvcc
     assert call.events() == ["direct_hit", "bypass link"]
     assert capfd.readouterr() == ("out", "err")
-    monkeypatch.setattr(levels, "answer", lambda request: Answer(Result((), b"answer")))
+    monkeypatch.setattr(direct_hit, "answer", lambda request: Answer(Result((), b"answer")))
     monkeypatch.setattr(call_end, "write", lambda *given: False)
     assert call.run() == call.became_nvcc
     assert call.events()[2:] == ["bypass query_streams"]
@@ -357,7 +358,7 @@ def test_an_interrupt_before_a_compile_ends_the_process_by_sigint(call, monkeypa
     def interrupt(request):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(levels, "answer", interrupt)
+    monkeypatch.setattr(direct_hit, "answer", interrupt)
     with pytest.raises(Died, match="died of 2"):
         entry_point._compile("", [])
     monkeypatch.setattr(entry_point, "_compile_or_exec", lambda typed, arguments: 5)
@@ -372,7 +373,7 @@ def broken(*given):
 def test_after_a_fault_the_real_nvcc_compiles_and_the_fault_is_logged_and_counted(
     call, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(levels, "answer", broken)
+    monkeypatch.setattr(direct_hit, "answer", broken)
     assert call.run() == call.became_nvcc
     assert call.events() == ["fault"]
     text = (tmp_path / "log").read_text()

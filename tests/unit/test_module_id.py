@@ -79,8 +79,7 @@ def test_all_stages_of_one_source_share_its_module_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "is_found"),
-    [(b"x_%s_y", True), (b"a %s1234", True), (b"none", False), (b"binary\0", True)],
+    ("content", "is_found"), [(b"x_%s_y", True), (b"a %s1234", True), (b"none", False), (b"binary\0", True)]
 )
 def test_a_result_that_may_contain_the_module_id_is_detected(content: bytes, is_found: bool) -> None:
     identifier = compose()

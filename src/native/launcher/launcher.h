@@ -67,7 +67,7 @@ void release_loader_variables(void); /* needed after Python could not load nvcca
 /* script.c */
 int leave_script(struct call *call);
 /* returns if Python must handle the call */
-void run_script(const struct call *call, const char *folder, int is_within);
+void run_nvcc_script(const struct call *call, const char *folder, int is_within);
 
 /* compiler.c: `found` has ROOM bytes; find_compiler returns the call's arguments from the compiler's name on */
 int find_on_path(const char *name, char *found);

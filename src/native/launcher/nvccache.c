@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         return 127;
     }
     if (argc > 0)
-        run_script(&call, folder, is_within);
+        run_nvcc_script(&call, folder, is_within);
     start_python(folder, &call);
     if (argc > 0)
         run_compiler(&call);

@@ -117,7 +117,7 @@ int leave_script(struct call *call)
     return 1;
 }
 
-void run_script(const struct call *call, const char *folder, int is_within)
+void run_nvcc_script(const struct call *call, const char *folder, int is_within)
 {
     static char text[1 << 16];
     const char *disabled = getenv("NVCCACHE_DISABLE");

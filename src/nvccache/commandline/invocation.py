@@ -50,10 +50,7 @@ QUERY_OPTIONS = {
     "preprocess_only": ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies"),
 }
 QUERIES = tuple(QUERY_OPTIONS)
-DEPENDENCY_OPTIONS = (
-    "generate-dependencies-with-compile",
-    "generate-nonsystem-dependencies-with-compile",
-)
+DEPENDENCY_OPTIONS = ("generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile")
 _DEPENDENCIES = (*DEPENDENCY_OPTIONS, "generate-dependencies", "generate-nonsystem-dependencies")
 _OF_LINKS = frozenset({"cubin", "fatbin"})  # modes that combine with -dlink; other modes override -dlink
 

@@ -62,11 +62,7 @@ _LISTS = """
 """
 
 # Synonym -> canonical name.
-ALIASES = {
-    "expt-extended-lambda": "extended-lambda",
-    "lto": "dlink-time-opt",
-    "save-temps": "keep",
-}
+ALIASES = {"expt-extended-lambda": "extended-lambda", "lto": "dlink-time-opt", "save-temps": "keep"}
 
 # Short options whose value, a text or a number, may follow directly, without `=` or a blank. nvcc takes
 # `-tdump` for a `-t` with a wrong number and rejects it, even if it forwards unknown options.

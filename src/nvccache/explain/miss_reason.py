@@ -16,8 +16,8 @@ from nvccache import log, outcomes
 from nvccache.commandline import tokens
 from nvccache.files import keys
 from nvccache.records import call_key, record
+from nvccache.records.direct_hit import Request
 from nvccache.records.facts import CurrentState
-from nvccache.records.levels import Request
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.values import dataclass, field

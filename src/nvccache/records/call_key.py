@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.commandline.tokens import Argument
     from nvccache.files.keys import KeyComponent
+    from nvccache.records.direct_hit import Request
     from nvccache.records.facts import CurrentState
-    from nvccache.records.levels import Request
     from nvccache.records.record import Entry
     from nvccache.store.store import Store
 

@@ -17,9 +17,11 @@ import _signal  # type: ignore[import-not-found]  # the module `signal` loads `e
 import os
 import stat
 
+from nvccache import outcomes
 from nvccache.files import untrusted
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import store
+from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -206,6 +208,14 @@ class Answer:
     def is_of_query(self) -> bool:
         """Whether the call compiles nothing, so that no stage is saved."""
         return not self.result.stages
+
+    def event(self) -> Event:
+        """The event of the hit, as far as it is the same each time the call is answered."""
+        event = Event(outcomes.QUERY_HIT if self.is_of_query else outcomes.DIRECT_HIT)
+        event.sources = self.sources
+        event.product = next((os.path.abspath(name) for name, _, _ in self.products if name), "")
+        event.tool_saved, event.replayed = self.result.seconds, self.result.stages
+        return event
 
 
 def restore(answer: Answer, cache: Store) -> str:

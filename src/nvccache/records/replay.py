@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 
-from nvccache import environment, nvcc_lookup, outcomes
+from nvccache import environment, nvcc_lookup
 from nvccache.config import AUTO
 from nvccache.environment import OF_ARGUMENTS, WHOLE
 from nvccache.files import presence, signatures, untrusted
@@ -30,7 +30,6 @@ from nvccache.records.input_records import CODE, SOURCE
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
 from nvccache.store.directory import is_private
-from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 
     from nvccache.config import Config
     from nvccache.files.signatures import Signature
+    from nvccache.records.direct_hit import Request
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.levels import Request
     from nvccache.records.products import Answer
     from nvccache.records.replay_layout import Strings
     from nvccache.store.store import Store
@@ -108,7 +107,9 @@ def add(
         "reader": b"".join(number.to_bytes(4, sys.byteorder) for number in numbers),
         "products": products,
     }
-    line, stderr = _event_line(answer), answer.result.stderr
+    event, stderr = answer.event(), answer.result.stderr
+    event.directory = os.getcwd()
+    line = os.fsencode(event_line.end_of_line(event))  # the part that is the same for each replay
     boot = signatures.of_boot() if input_record.machine else ""
     head: dict[str, int | bytes] = {
         "environment": keys.sum_bytes(_entries(names, environ)),
@@ -341,12 +342,3 @@ def _standard_output(answer: Answer, cache: Store) -> bytes | None:
             content = cache.read_blob(digest)
             return content if content is not None and len(content) <= _MOST_OUTPUT else None
     return answer.result.stdout
-
-
-def _event_line(answer: Answer) -> bytes:
-    """The part of the event log's line that is the same for each replay of the call."""
-    event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
-    event.directory, event.sources = os.getcwd(), answer.sources
-    event.product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")
-    event.tool_saved, event.replayed = answer.result.seconds, answer.result.stages
-    return os.fsencode(event_line.end_of_line(event))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from nvccache.observation.observer import Watch
     from nvccache.passes import Pass
-    from nvccache.records.levels import Request
+    from nvccache.records.direct_hit import Request
     from nvccache.store.store import Store
 
 _PLACEHOLDER = STUB_PLACEHOLDER.encode()

@@ -9,7 +9,7 @@ from nvccache.commandline.invocation import Bypass
 from nvccache.machine import scratch, slots, streams
 from nvccache.observation import observer
 from nvccache.observation.observer import Watch
-from nvccache.records import levels, tiered_store
+from nvccache.records import direct_hit, tiered_store
 from nvccache.records.tiered_store import TieredStore
 from nvccache.run.dry_runs import DryRun
 from nvccache.run.report import LostResultError, Report
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from nvccache.config import Config
-    from nvccache.records.levels import Request
+    from nvccache.records.direct_hit import Request
 
     class Explaining(Protocol):
         """Finds out why no record answered a compile, and sets the `causes` of its report; see explain/."""
@@ -71,10 +71,10 @@ def _compile(
     if not request.invocation.is_query:
         dry_run.begin()
     if isinstance(cache, TieredStore):
-        levels.prefetch(request, cache)
+        direct_hit.prefetch(request, cache)
         if not request.invocation.is_query:
             dry_run.transcript()  # runs while the remotes answer
-        answer = levels.answer_from_remotes(request, cache)
+        answer = direct_hit.answer_from_remotes(request, cache)
         if answer:
             report = Report()
             report.answer = answer

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Bypass
     from nvccache.observation.observer import Log, Watch
+    from nvccache.records.direct_hit import Request
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.levels import Request
     from nvccache.store.store import Store
     from nvccache.toolkit.dryrun import Transcript
 
@@ -67,8 +67,8 @@ class DryRun:
         """Find the stored dry run, or start nvcc on a thread of its own."""
         self._completed = self._find()
         if not self._completed:
-            thread = threading.Thread(target=self._try, daemon=True)
             with contextlib.suppress(RuntimeError):  # no thread: `transcript` runs nvcc
+                thread = threading.Thread(target=self._try, daemon=True)
                 thread.start()
                 self._thread = thread
 

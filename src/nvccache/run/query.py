@@ -15,9 +15,9 @@ from nvccache.observation.observer import Watch
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import call_key, output_names
+from nvccache.records.direct_hit import Request
 from nvccache.records.facts import CurrentState
 from nvccache.records.input_records import UnreadableError
-from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
 from nvccache.run import record_call, wrappers

@@ -21,8 +21,8 @@ from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
 from nvccache.plan.stages import tool_of
 from nvccache.records import call_key, input_records, products, record, replay
+from nvccache.records.direct_hit import Request
 from nvccache.records.input_records import CODE, SOURCE, InputRecord, UnreadableError
-from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.run import find_stage, run_stage, wrappers

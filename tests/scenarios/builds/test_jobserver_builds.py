@@ -10,15 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.at_once import (
-    Watch,
-    check_nothing_is_left,
-    end,
-    ending,
-    start,
-    tools_of,
-    wait_until,
-)
+from scenarios.support.at_once import Watch, check_nothing_is_left, end, ending, start, tools_of, wait_until
 from scenarios.support.toolkits import SOURCE, architectures, precede
 from workspaces import Result, Workspace
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.support.cases import (
-    DIRECT_HIT,
-    Call,
-    Case,
-    check,
-    check_again,
-    made_by_plain,
-    value,
-)
+from scenarios.support.cases import DIRECT_HIT, Call, Case, check, check_again, made_by_plain, value
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default

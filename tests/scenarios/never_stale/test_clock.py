@@ -8,16 +8,7 @@ import time
 import pytest
 
 from scenarios.support.both_ways import Made
-from scenarios.support.cases import (
-    KERNEL,
-    Call,
-    Case,
-    check,
-    compile_to_object,
-    made_by_cache,
-    set_up,
-    touch,
-)
+from scenarios.support.cases import KERNEL, Call, Case, check, compile_to_object, made_by_cache, set_up, touch
 from workspaces import Workspace
 
 STAMP = "extern const char stamp[];\nconst char stamp[] = {};\n"

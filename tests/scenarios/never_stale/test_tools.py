@@ -26,15 +26,7 @@ from scenarios.support.cases import (
     value,
     write,
 )
-from scenarios.support.toolkits import (
-    CCBIN,
-    HOST_COMPILER,
-    HOST_OPTIONS,
-    SOURCE,
-    copy_toolkit,
-    edit,
-    wrap,
-)
+from scenarios.support.toolkits import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, edit, wrap
 from workspaces import Workspace
 
 CODE = {"a.cu": "__global__ void kernel(float *x) { x[0] = x[1] * 2.5f / x[2]; x[3] = x[0] + x[4]; }\n"}

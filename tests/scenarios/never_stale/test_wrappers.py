@@ -130,11 +130,7 @@ def test_a_wrapper_that_read_empty_stdin_is_a_hit_only_with_empty_stdin(workspac
 
 STATES = {  # what a wrapper looks at, and what is run before the call, once this and once that
     "the umask": ("umask", "umask 22", "umask 27"),
-    "a descriptor, read if it is there": (
-        "read -r x <&9 && echo 1 || echo 2",
-        "exec 9<&-",
-        "exec 9<a.cu",
-    ),
+    "a descriptor, read if it is there": ("read -r x <&9 && echo 1 || echo 2", "exec 9<&-", "exec 9<a.cu"),
 }
 
 

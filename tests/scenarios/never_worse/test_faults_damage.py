@@ -81,9 +81,7 @@ def test_after_losing_all_blobs_and_inserting_a_line_the_object_is_correct(
 MACHINE_OF_INPUT_RECORD = 13
 
 
-def test_a_record_with_an_unknown_kind_of_input_is_a_miss(
-    primed: tuple[Workspace, bytes],
-) -> None:
+def test_a_record_with_an_unknown_kind_of_input_is_a_miss(primed: tuple[Workspace, bytes]) -> None:
     """Not even where the record says that there is no answer."""
     workspace, expected = primed
 

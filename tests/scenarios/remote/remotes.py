@@ -17,9 +17,8 @@ from support import (
     servers_s3,
 )
 
-# Those that need nothing to be installed come first.
-KINDS = ("directory", "files", "github", "redis", "memcached", "nginx", "moto", "azurite", "gcs")
-BY_DEFAULT = KINDS[:6]
+BY_DEFAULT = ("directory", "files", "github", "redis", "memcached", "nginx")  # these need no installation
+KINDS = (*BY_DEFAULT, "moto", "azurite", "gcs")
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,7 @@ COMPILES = (
     "-g -Xcompiler -fdebug-prefix-map={work}=/source -c",
     "-pg -c",
 )
-BESIDE_OBJECT = (
-    "-g -Xcompiler -gsplit-dwarf",
-    "-Xcompiler --coverage",
-    "-Xcompiler -fstack-usage",
-)
+BESIDE_OBJECT = ("-g -Xcompiler -gsplit-dwarf", "-Xcompiler --coverage", "-Xcompiler -fstack-usage")
 # Lines about the user's sources, without what gcc makes of the time, and without symbols of their files.
 _OF_SOURCES = re.compile(rb"^.*(?:\ba\.cu|\bh\.h|launch|kernel)\b.*$", re.MULTILINE)
 _NEVER_THE_SAME = re.compile(rb"(?:ident|checksum)=\w+|\b\d+:FUNCTION|\b[0-9a-f]{16}\b|^ *\d+:|FILE .*")

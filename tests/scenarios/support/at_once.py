@@ -216,10 +216,7 @@ class Watch:
     """Looks, while it is entered, how many tools run at once; `count` says what of a moment counts."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        count: Callable[[set[tuple[int, str]]], int] = len,
-        pause: float = 0.04,
+        self, workspace: Workspace, count: Callable[[set[tuple[int, str]]], int] = len, pause: float = 0.04
     ) -> None:
         self.most = 0
         self._workspace = workspace

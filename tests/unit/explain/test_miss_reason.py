@@ -16,8 +16,8 @@ from nvccache.files import keys
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records import call_key, input_records
 from nvccache.records import record as records
+from nvccache.records.direct_hit import Request
 from nvccache.records.input_records import InputRecord
-from nvccache.records.levels import Request
 from nvccache.run.report import Report
 from nvccache.store import store
 from nvccache.store.store import Store

@@ -13,8 +13,8 @@ from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys
 from nvccache.records import call_key, output_names
 from nvccache.records.call_key import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
+from nvccache.records.direct_hit import Request
 from nvccache.records.input_records import InputRecord
-from nvccache.records.levels import Request
 from nvccache.records.output_names import Outputs
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result

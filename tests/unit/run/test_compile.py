@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from nvccache import remote_url
 from nvccache.observation import observer
 from nvccache.records import send_queued
 from nvccache.remote.backend import connect
+from nvccache.run import dry_runs
 from nvccache.store import store
 from scripted_toolkit import Toolkit, cubin, stages
 
@@ -57,6 +59,34 @@ def test_an_unexplained_dry_run_is_left_to_nvcc(
     text = (toolkit.folder / "log").read_text()
     assert f"bypass {reason}" in text and f"left to nvcc: {reason}\n" in text
     assert os.listdir(toolkit.work) == ["a.cu"]
+    assert os.listdir(toolkit.folder / "tmp") == []
+
+
+@pytest.mark.parametrize("has_thread", [True, False])
+def test_nvcc_prints_its_dry_run_once_even_if_no_thread_can_be_started(
+    toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch, has_thread: bool
+) -> None:
+    def no_thread(**_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    runs: list[bool] = []
+    run = observer.Watch.run
+
+    def counted(watch: observer.Watch, argv: list[str], *rest: object) -> object:
+        runs.append("--dryrun" in argv)
+        return run(watch, argv, *rest)
+
+    monkeypatch.setattr(observer.Watch, "run", counted)
+    if not has_thread:
+        monkeypatch.setattr(dry_runs, "threading", SimpleNamespace(Thread=no_thread))
+    assert stages(toolkit.compile()) == ALL_RUN
+    assert sum(runs) == 1
+
+
+def test_an_nvcc_that_cannot_be_started_is_an_error(toolkit: Toolkit) -> None:
+    os.unlink(toolkit.nvcc)
+    with pytest.raises(FileNotFoundError):
+        toolkit.compile()
     assert os.listdir(toolkit.folder / "tmp") == []
 
 

@@ -100,10 +100,7 @@ def test_commands_of_a_dry_run_are_parsed(text, argv):
 
 
 NO_TRANSCRIPTS = {
-    "a message between two commands": (
-        "#$ gcc\nstep 1\n#$ gcc\n",
-        "unexplained",
-    ),
+    "a message between two commands": ("#$ gcc\nstep 1\n#$ gcc\n", "unexplained"),
     "another variable in a command": ('#$ CICC_PATH=/x\n#$ "$CICC_PATH/cicc" "$HOME"\n', "shell_expansion"),
     "a line without a command": ("#$ gcc\n#$  \n", "shell_expansion"),
     "a define over two lines": ('#$ gcc -D "A=1\n2" -c\n', "shell_expansion"),

@@ -122,9 +122,5 @@ COMPILE = Tool(
     unlinks_output=True,
 )
 LINK = Tool(
-    kind="host_link",
-    grammar_of=grammar_of,
-    is_counted=False,
-    lines_matter=never,
-    reports_user_errors=True,
+    kind="host_link", grammar_of=grammar_of, is_counted=False, lines_matter=never, reports_user_errors=True
 )

@@ -23,10 +23,7 @@ _GENERATION = (
     Line("optimization_report_ptx", "--optimization-info=inline -ptx b.cu"),
     Line("fast_compile_equals", "--Ofast-compile=mid -ptx b.cu", since=(12, 9)),
     Line(
-        "jump_tables_long",
-        "--jump-table-density=0 -c switch.cu",
-        files={"switch.cu": _SWITCH},
-        since=(12, 4),
+        "jump_tables_long", "--jump-table-density=0 -c switch.cu", files={"switch.cu": _SWITCH}, since=(12, 4)
     ),
     Line("compress_size", "-compress-mode=size -c a.cu -o a.o", since=(12, 8)),
     Line("stack_protector", "-device-stack-protector=true -c b.cu", since=(12, 8)),

@@ -12,9 +12,9 @@ from answering import Answering
 from nvccache import config
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.files import keys, signatures
-from nvccache.records import call_key, levels, record, replay
+from nvccache.records import call_key, direct_hit, record, replay
+from nvccache.records.direct_hit import Request
 from nvccache.records.input_records import SOURCE, InputRecord
-from nvccache.records.levels import Request
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, Result
 from nvccache.store import eviction, store
@@ -30,7 +30,7 @@ def place(tmp_path, monkeypatch):
     """The working directory, with a call recorded as one that read `a.cu`, and its product stored."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr(levels, "_SAMPLE", 1 << 8)  # the size of the cache is hardly ever counted
+    monkeypatch.setattr(direct_hit, "_SAMPLE", 1 << 8)  # the size of the cache is hardly ever counted
     (tmp_path / "work" / "a.cu").write_text("int a;\n")
     cache = Store(str(tmp_path / "cache"))
     cache.add_blob(keys.digest_bytes(OBJECT), OBJECT, compress=False)
@@ -68,7 +68,7 @@ def request(place, argv=LINE, environ: dict[str, str] | None = None, **settings:
 
 
 def answer(place, argv=LINE, **settings: str) -> Answer | Bypass | None:
-    return levels.answer(request(place, argv, **settings))
+    return direct_hit.answer(request(place, argv, **settings))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def settle() -> None:
 def test_about_one_hit_in_sixteen_updates_the_cache_size(place, monkeypatch, number, counted):
     """Also in a container for one compile, where each call has the same process id."""
     counts = []
-    monkeypatch.setattr(levels, "_SAMPLE", 16)
+    monkeypatch.setattr(direct_hit, "_SAMPLE", 16)
     monkeypatch.setattr(os, "getpid", lambda: 1)
     monkeypatch.setattr(
         eviction, "count_and_limit", lambda _, added, *others: counts.append(sum(added.values()))
@@ -121,7 +121,7 @@ def test_a_touched_source_is_a_direct_hit_and_a_changed_one_is_none(place):
     assert isinstance(answer(place), Answer)
     (place / "a.cu").write_text("int b;\n")
     call = request(place)
-    assert levels.answer(call) is None
+    assert direct_hit.answer(call) is None
     assert call.invocation.inputs == ("a.cu",)
 
 
